@@ -113,8 +113,8 @@ func Node(node *corev1.Node) {
 	node.Status = corev1.NodeStatus{Conditions: trimConditions(node.Status.Conditions)}
 }
 
-// maxConditions is how many conditions of a Node are read, the first of them: a kubelet has four, and node-problem-detector adds some. maxConditionType
-// is the longest type, in bytes. A kubelet can write thousands into the status of its own Node.
+// maxConditions is how many conditions of a Node are read, the first of them: a kubelet has four, and node-problem-detector adds some.
+// maxConditionType is the longest type, in bytes. A kubelet can write thousands into the status of its own Node.
 const maxConditions, maxConditionType = 64, 316
 
 // BoundedConditions returns those conditions of a Node that are read.

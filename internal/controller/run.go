@@ -55,8 +55,8 @@ func Run(ctx context.Context, reconciler reconcile.Reconciler, options Options, 
 	return built.Start(ctx)
 }
 
-// waitForCorrection has a reconciler wait for a user when it needs an object that cannot be decoded, whose next event reconciles again what depends on it. The
-// object is reported once for all: see undecodable.Tracker.
+// waitForCorrection has a reconciler wait for a user when it needs an object that cannot be decoded, whose next event reconciles again what
+// depends on it. The object is reported once for all: see undecodable.Tracker.
 func waitForCorrection(reconciler reconcile.Reconciler) reconcile.Reconciler {
 	return reconcile.Func(func(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 		result, err := reconciler.Reconcile(ctx, request)

@@ -285,8 +285,8 @@ func TestCachesAreFilledBeforeItStarts(t *testing.T) {
 	})
 }
 
-// TestReady_OneCapabilityDoesNotStart: a capability whose caches do not fill keeps the replica from being ready for a while, and the others, which need
-// the webhook, not for ever.
+// TestReady_OneCapabilityDoesNotStart: a capability whose caches do not fill keeps the replica from being ready for a while, and the others,
+// which need the webhook, not for ever.
 func TestReady_OneCapabilityDoesNotStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlant()

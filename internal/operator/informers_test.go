@@ -19,8 +19,8 @@ import (
 	"github.com/drover-io/drover/internal/undecodable"
 )
 
-// TestInformerFactory_Sources: every custom resource of the cache is read so that no object of it stops Drover; what the API server decodes itself is read
-// as client-go does.
+// TestInformerFactory_Sources: every custom resource of the cache is read so that no object of it stops Drover; what the API server decodes
+// itself is read as client-go does.
 func TestInformerFactory_Sources(t *testing.T) {
 	scheme, err := newScheme()
 	if err != nil {

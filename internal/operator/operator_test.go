@@ -124,7 +124,8 @@ func TestHealthIsServedUnlessSwitchedOff(t *testing.T) {
 	for address, want := range map[string]int{"0": 0, "127.0.0.1:0": 1} {
 		added := &runnables{}
 		metrics, _ := quietMetrics(t)
-		if err := addHealth(added, newCapabilityManager(nil, nil, nil, nil, nil, metrics), undecodable.NewTracker(), client, address); err != nil || len(added.all) != want {
+		err := addHealth(added, newCapabilityManager(nil, nil, nil, nil, nil, metrics), undecodable.NewTracker(), client, address)
+		if err != nil || len(added.all) != want {
 			t.Fatalf("%s: %v, %v", address, added.all, err)
 		}
 		if want == 0 {

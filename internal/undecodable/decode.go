@@ -15,9 +15,9 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// Decode decodes an object from JSON as the API server writes it into a typed one, which is empty. What Go cannot decode is left out, and the object is
-// marked. managedFields are not decoded. As in every typed object that client-go decodes, TypeMeta is empty. The bytes of the text are changed. The error is
-// for what is no JSON object with metadata.
+// Decode decodes an object from JSON as the API server writes it into a typed one, which is empty. What Go cannot decode is left out, and the
+// object is marked. managedFields are not decoded. As in every typed object that client-go decodes, TypeMeta is empty. The bytes of the text are
+// changed. The error is for what is no JSON object with metadata.
 func Decode(text []byte, into client.Object) error {
 	text = withoutManagedFields(text)
 	err := decode(text, into)

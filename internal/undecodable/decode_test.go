@@ -28,7 +28,8 @@ func TestDecode_DropsTheField(t *testing.T) {
 		t.Fatal(err)
 	}
 	taints := set.Spec.Template.Spec.Taints
-	if *set.Spec.Replicas != 3 || set.Spec.Template.Spec.Labels["a"] != "b" || len(taints) != 3 || taints[0].TimeAdded != nil || taints[2].TimeAdded == nil {
+	if *set.Spec.Replicas != 3 || set.Spec.Template.Spec.Labels["a"] != "b" || len(taints) != 3 ||
+		taints[0].TimeAdded != nil || taints[2].TimeAdded == nil {
 		t.Errorf("decoded %+v", set.Spec)
 	}
 	err := Check(set)
@@ -37,7 +38,8 @@ func TestDecode_DropsTheField(t *testing.T) {
 		t.Fatalf("error %v", err)
 	}
 	for _, part := range []string{
-		"MachineSet n/m cannot be decoded: ", "spec.template.spec.taints[0].timeAdded: ", "spec.template.spec.taints[1].timeAdded: ", "2020-01-01t00:00:00z",
+		"MachineSet n/m cannot be decoded: ", "spec.template.spec.taints[0].timeAdded: ", "spec.template.spec.taints[1].timeAdded: ",
+		"2020-01-01t00:00:00z",
 	} {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("the error lacks %q: %v", part, err)
@@ -51,7 +53,8 @@ func TestDecode_DropsTheField(t *testing.T) {
 // TestDecode_AnyField: whatever a field is in which Go expects something else, the object is decoded without it.
 func TestDecode_AnyField(t *testing.T) {
 	check, group := &machinev1beta1.MachineHealthCheck{}, &drover.NodeGroup{}
-	if err := Decode([]byte(`{"metadata":{"name":"c"},"spec":{"maxUnhealthy":3000000000,"nodeStartupTimeout":"10m","selector":{"matchLabels":{"a":"b"}}},`+
+	if err := Decode([]byte(`{"metadata":{"name":"c"},"spec":{"maxUnhealthy":3000000000,"nodeStartupTimeout":"10m",`+
+		`"selector":{"matchLabels":{"a":"b"}}},`+
 		`"status":{"expectedMachines":99999999999999999999,"conditions":[{"type":"A","lastTransitionTime":"x"},7]}}`), check); err != nil {
 		t.Fatal(err)
 	}

@@ -17,8 +17,8 @@ import (
 // maxEvent is how long an event of a watch can be, in bytes; an object in etcd has 1.5 MiB at most.
 const maxEvent = 16 << 20
 
-// eventDecoder decodes the events of a watch, each of which is a line. client-go reads each event five times: for its end, for its kind, for itself, for
-// the kind of its object, and for the object. This one reads only the object of an event that is written as the API server does.
+// eventDecoder decodes the events of a watch, each of which is a line. client-go reads each event five times: for its end, for its kind, for
+// itself, for the kind of its object, and for the object. This one reads only the object of an event that is written as the API server does.
 type eventDecoder struct {
 	body   io.Closer
 	lines  *bufio.Reader

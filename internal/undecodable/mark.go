@@ -1,9 +1,9 @@
-// Package undecodable keeps one object that Go cannot decode from stopping Drover. What an OpenAPI schema lets through is more than what Go reads: the
-// date 2020-01-01t00:00:00z is a date-time for the API server and an error for metav1.Time, and an integer of 64 bits is none of 32. client-go fails a
-// whole LIST for it.
+// Package undecodable keeps one object that Go cannot decode from stopping Drover. What an OpenAPI schema lets through is more than what Go
+// reads: the date 2020-01-01t00:00:00z is a date-time for the API server and an error for metav1.Time, and an integer of 64 bits is none of 32.
+// client-go fails a whole LIST for it.
 //
-// Here such an object is decoded without the fields that cannot be decoded, and gets a mark. The cache has it, so that it never counts as absent, but a
-// reconciliation that needs it returns an Error and changes nothing.
+// Here such an object is decoded without the fields that cannot be decoded, and gets a mark. The cache has it, so that it never counts as absent,
+// but a reconciliation that needs it returns an Error and changes nothing.
 package undecodable
 
 import (

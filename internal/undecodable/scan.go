@@ -2,8 +2,8 @@ package undecodable
 
 import "bytes"
 
-// The functions of this file find where values of a JSON text begin and end, without recursion and without decoding them: Go decodes no more than 10,000
-// levels, and what is nested as deep in an object is deeper in a list.
+// The functions of this file find where values of a JSON text begin and end, without recursion and without decoding them: Go decodes no more than
+// 10,000 levels, and what is nested as deep in an object is deeper in a list.
 
 // AfterString returns the index after the JSON string that begins at an index; the length of the text or more if it does not end.
 func AfterString(text []byte, at int) int {
@@ -58,8 +58,8 @@ type member struct {
 	from, value, to int
 }
 
-// eachMember calls visit for the members of the object that a text is, until it returns false. It reports whether the text is an object as far as it was
-// read.
+// eachMember calls visit for the members of the object that a text is, until it returns false. It reports whether the text is an object as far as
+// it was read.
 func eachMember(text []byte, visit func(member) (more bool)) bool {
 	at := afterBlanks(text, 0)
 	if !startsWith(text, at, '{') {
@@ -93,7 +93,8 @@ func eachMember(text []byte, visit func(member) (more bool)) bool {
 	return false
 }
 
-// eachItem calls visit for the items of the list that a text is, until it returns an error. It reports whether the text is a list as far as it was read.
+// eachItem calls visit for the items of the list that a text is, until it returns an error. It reports whether the text is a list as far as it
+// was read.
 func eachItem(text []byte, visit func(item []byte) error) (isList bool, err error) {
 	at := afterBlanks(text, 0)
 	if !startsWith(text, at, '[') {

@@ -78,7 +78,8 @@ func TestTracker(t *testing.T) {
 // TestTracker_Forget: with the cache of a kind goes what is known of its objects, and not of another kind of that name.
 func TestTracker_Forget(t *testing.T) {
 	tracker := NewTracker()
-	older, newer := &kubevirt.NodeMaintenance{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, &medik8s.NodeMaintenance{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
+	meta := metav1.ObjectMeta{Name: "a"}
+	older, newer := &kubevirt.NodeMaintenance{ObjectMeta: meta}, &medik8s.NodeMaintenance{ObjectMeta: meta}
 	mark(older, "x")
 	mark(newer, "y")
 	tracker.Handler().OnAdd(older, true)

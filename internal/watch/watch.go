@@ -65,7 +65,8 @@ func (q Queue) AddAfter(priority int, wait time.Duration, items ...reconcile.Req
 // Handler says what an event means for the queue. Nil functions ignore their events. The objects are the cache's own: they must not
 // be changed.
 type Handler[T any] struct {
-	// Created is called for an object that appeared, or that can be decoded since now, or no longer; initial reports that it existed when the watch began.
+	// Created is called for an object that appeared, or that can be decoded since now, or no longer; initial reports that it existed when the watch
+	// began.
 	Created func(ctx context.Context, queue Queue, object T, initial bool)
 	// Updated is called for an object of which anything changed.
 	Updated func(ctx context.Context, queue Queue, before, after T)

@@ -55,8 +55,8 @@ type definition struct {
 	fields     map[string]any
 }
 
-// TestEveryField_OfEveryWatchedKind: whatever the schemas let into a field, the caches are filled with all objects, and go on. It is generated from the CRDs
-// as the API server has them, without policies.
+// TestEveryField_OfEveryWatchedKind: whatever the schemas let into a field, the caches are filled with all objects, and go on. It is generated
+// from the CRDs as the API server has them, without policies.
 func TestEveryField_OfEveryWatchedKind(t *testing.T) {
 	c, err := cluster.Start(t.Context(), cluster.Options{UnsafeNoFsync: true})
 	if err != nil {
@@ -260,12 +260,14 @@ type extreme struct {
 
 // ofStrings are values of fields that are strings, by their format.
 var ofStrings = map[string][]any{
-	"date-time": {"2020-01-01t00:00:00z", "2020-01-01T00:00:00+99:99", "2020-01-01T00:00:00.000000000000001Z", "0000-01-01T00:00:00Z", "2016-12-31T23:59:60Z"},
-	"duration":  {"1 week", "3d", "-1h", "106752d"},
-	"":          {"0foo", "1e99999"},
+	"date-time": {"2020-01-01t00:00:00z", "2020-01-01T00:00:00+99:99", "2020-01-01T00:00:00.000000000000001Z", "0000-01-01T00:00:00Z",
+		"2016-12-31T23:59:60Z"},
+	"duration": {"1 week", "3d", "-1h", "106752d"},
+	"":         {"0foo", "1e99999"},
 }
 
-// extremes returns the values of a schema. Without make test-all it leaves out what Go has always decoded: texts, and values that an enumeration names.
+// extremes returns the values of a schema. Without make test-all it leaves out what Go has always decoded: texts, and values that an enumeration
+// names.
 func extremes(of map[string]any, path string) (all []extreme) {
 	if of["x-kubernetes-int-or-string"] == true {
 		return leaves(path, 3000000000, -3000000000, int64(1)<<62, "x", "1e99999", "300000000000%")
@@ -301,7 +303,8 @@ func extremes(of map[string]any, path string) (all []extreme) {
 // suspect reports whether the name of a text says that it is a duration, a quantity or a number.
 func suspect(path string) bool {
 	name := strings.ToLower(path[strings.LastIndexByte(path, '.')+1:])
-	return slices.ContainsFunc([]string{"timeout", "duration", "interval", "deadline", "delay", "period", "after", "max", "min", "for"}, func(part string) bool {
+	parts := []string{"timeout", "duration", "interval", "deadline", "delay", "period", "after", "max", "min", "for"}
+	return slices.ContainsFunc(parts, func(part string) bool {
 		return strings.Contains(name, part)
 	})
 }

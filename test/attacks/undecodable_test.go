@@ -75,8 +75,8 @@ func TestMachineAuthor_UndecodableValues(t *testing.T) {
 	}
 }
 
-// TestMachineAuthor_OneUndecodableObject: an object that cannot be decoded, which is older than the policies, stops neither a start of Drover nor its work
-// on others, and what depends on it stays as it is.
+// TestMachineAuthor_OneUndecodableObject: an object that cannot be decoded, which is older than the policies, stops neither a start of Drover nor
+// its work on others, and what depends on it stays as it is.
 func TestMachineAuthor_OneUndecodableObject(t *testing.T) {
 	w := harness.NewWorld(t, env)
 	if err := harness.InstallMachines(t.Context(), env); err != nil {

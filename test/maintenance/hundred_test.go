@@ -25,7 +25,8 @@ func manyNodes() int {
 	return 100
 }
 
-// TestDrain_BlockedDelaysNoOther: all pods are blocked by a budget; every node is cordoned all the same, and comes back. make bench-drains measures how soon.
+// TestDrain_BlockedDelaysNoOther: all pods are blocked by a budget; every node is cordoned all the same, and comes back. make bench-drains
+// measures how soon.
 func TestDrain_BlockedDelaysNoOther(t *testing.T) {
 	s, many := alone(t), manyNodes()
 	nodes := s.AddNodes(many)

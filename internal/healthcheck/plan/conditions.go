@@ -52,7 +52,8 @@ const (
 
 // BlockedReasons are the reasons of Blocked, in the order in which a condition reports them: what needs attention first, what is intended last.
 var BlockedReasons = []string{
-	ReasonUndecodable, ReasonFailed, ReasonTemplateRefused, ReasonNoTemplate, ReasonNoRequest, ReasonQuorumUnknown, ReasonQuorum, ReasonLease, ReasonBackoff,
+	ReasonUndecodable, ReasonFailed, ReasonTemplateRefused, ReasonNoTemplate, ReasonNoRequest, ReasonQuorumUnknown, ReasonQuorum, ReasonLease,
+	ReasonBackoff,
 	ReasonLimited, ReasonBudget, ReasonOlderCheck, ReasonNoController, ReasonAuthority, ReasonMachinePaused, ReasonSkipped,
 }
 

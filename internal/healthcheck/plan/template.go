@@ -76,7 +76,8 @@ func RequestKind(reference *corev1.ObjectReference, allowed []string) (schema.Gr
 	switch {
 	case !ok || name == "" || !isVersion.MatchString(kind.Version) || reference.Name == "":
 		return kind, TemplateFailure{ReasonNoTemplate, fmt.Sprintf("spec.remediationTemplate (kind %q, apiVersion %q, name %q) is not a remediation "+
-			"template: it needs a kind that ends in %s, a version such as v1alpha1, and a name", reference.Kind, reference.APIVersion, reference.Name, templateSuffix)}
+			"template: it needs a kind that ends in %s, a version such as v1alpha1, and a name", reference.Kind, reference.APIVersion, reference.Name,
+			templateSuffix)}
 	case isRefusedGroup(kind.Group):
 		return kind, refusedTemplate(kind, fmt.Sprintf("kinds of the group %q are no remediation requests", kind.Group))
 	case !slices.Contains(allowed, kind.GroupKind().String()):

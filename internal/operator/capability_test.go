@@ -175,6 +175,20 @@ func operate(t *testing.T, test func(t *testing.T, p *plant)) {
 	synctest.Test(t, func(t *testing.T) { newPlant().operate(t, test) })
 }
 
+// operateFilling is operate with caches that are filled when the test closes cache.full.
+func operateFilling(t *testing.T, test func(t *testing.T, p *plant)) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPlant()
+		p.cache.full = make(chan struct{})
+		p.operate(t, func(t *testing.T, p *plant) {
+			p.elect()
+			p.server.serve(nil, "machinesets", "machines")
+			p.expect(t, "capability metadata: filling caches", false)
+			test(t, p)
+		})
+	})
+}
+
 func (p *plant) operate(t *testing.T, test func(t *testing.T, p *plant)) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -265,48 +279,34 @@ func TestCapabilityStandsByUntilElected(t *testing.T) {
 
 // A CRD may go away again while its cache is filled; that must not end the process.
 func TestCachesAreFilledBeforeItStarts(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := newPlant()
-		p.cache.full = make(chan struct{})
-		p.operate(t, func(t *testing.T, p *plant) {
-			p.elect()
-			p.server.serve(nil, "machinesets", "machines")
-			p.expect(t, "capability metadata: filling caches", false)
-			p.server.serve(nil, "machines")
-			p.expect(t, noSets, true)
-			p.server.serve(nil, "machinesets", "machines")
-			p.expect(t, "capability metadata: filling caches", false)
-			close(p.cache.full)
-			p.expect(t, runs, true)
-			if got, want := p.history(), "prepare prepare run"; got != want {
-				t.Errorf("history %s", got)
-			}
-		})
+	operateFilling(t, func(t *testing.T, p *plant) {
+		p.server.serve(nil, "machines")
+		p.expect(t, noSets, true)
+		p.server.serve(nil, "machinesets", "machines")
+		p.expect(t, "capability metadata: filling caches", false)
+		close(p.cache.full)
+		p.expect(t, runs, true)
+		if got, want := p.history(), "prepare prepare run"; got != want {
+			t.Errorf("history %s", got)
+		}
 	})
 }
 
 // TestReady_OneCapabilityDoesNotStart: a capability whose caches do not fill keeps the replica from being ready for a while, and the others,
 // which need the webhook, not for ever.
 func TestReady_OneCapabilityDoesNotStart(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := newPlant()
-		p.cache.full = make(chan struct{})
-		p.operate(t, func(t *testing.T, p *plant) {
-			p.elect()
-			p.server.serve(nil, "machinesets", "machines")
-			p.expect(t, "capability metadata: filling caches", false)
-			time.Sleep(fillLimit - 3*recheck)
-			if err := p.ready(); err == nil {
-				t.Error("ready too early")
-			}
-			time.Sleep(time.Minute)
-			synctest.Wait()
-			if line := p.lines()[0]; p.ready() != nil || !strings.Contains(line, "filling caches (warning: for 2m") {
-				t.Errorf("%v, %q", p.ready(), line)
-			}
-			close(p.cache.full)
-			p.expect(t, runs, true)
-		})
+	operateFilling(t, func(t *testing.T, p *plant) {
+		time.Sleep(fillLimit - 3*recheck)
+		if err := p.ready(); err == nil {
+			t.Error("ready too early")
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if line := p.lines()[0]; p.ready() != nil || !strings.Contains(line, "filling caches (warning: for 2m") {
+			t.Errorf("%v, %q", p.ready(), line)
+		}
+		close(p.cache.full)
+		p.expect(t, runs, true)
 	})
 }
 

@@ -45,7 +45,7 @@ func Decode(text []byte, into client.Object) error {
 func decodeMetadata(text []byte, into client.Object, problem error) error {
 	var metadata []byte
 	isObject := eachMember(text, func(of member) bool {
-		if of.key == "metadata" {
+		if string(of.key) == "metadata" {
 			metadata = text[of.value:of.to]
 		}
 		return true

@@ -43,7 +43,7 @@ func AfterValue(text []byte, at int) int {
 }
 
 func afterBlanks(text []byte, at int) int {
-	for at < len(text) && bytes.IndexByte([]byte(" \t\r\n"), text[at]) >= 0 {
+	for at < len(text) && (text[at] == ' ' || text[at] == '\t' || text[at] == '\r' || text[at] == '\n') {
 		at++
 	}
 	return at
@@ -54,7 +54,7 @@ func startsWith(text []byte, at int, b byte) bool { return at < len(text) && tex
 
 // member is a member of a JSON object: text[from:to] is the member, and text[value:to] its value.
 type member struct {
-	key             string
+	key             []byte
 	from, value, to int
 }
 
@@ -79,7 +79,7 @@ func eachMember(text []byte, visit func(member) (more bool)) bool {
 		if to >= len(text) {
 			return false
 		}
-		switch more := visit(member{string(text[at+1 : keyEnd-1]), at, value, to}); {
+		switch more := visit(member{text[at+1 : keyEnd-1], at, value, to}); {
 		case !more:
 			return true
 		case text[to] == '}':
@@ -123,11 +123,11 @@ func eachItem(text []byte, visit func(item []byte) error) (isList bool, err erro
 func withoutManagedFields(object []byte) []byte {
 	begin, end := 0, 0
 	eachMember(object, func(of member) bool {
-		if of.key != "metadata" {
+		if string(of.key) != "metadata" {
 			return true
 		}
 		eachMember(object[of.value:of.to], func(in member) bool {
-			if in.key == "managedFields" {
+			if string(in.key) == "managedFields" {
 				begin, end = of.value+in.from, of.value+in.to
 			}
 			return end == 0

@@ -46,7 +46,7 @@ func (s *Source) list(ctx context.Context, options metav1.ListOptions) (runtime.
 	all := &internalversion.List{}
 	var items []byte
 	isObject := eachMember(text, func(of member) bool {
-		switch of.key {
+		switch string(of.key) {
 		case "metadata":
 			err = json.Unmarshal(text[of.value:of.to], &all.ListMeta)
 		case "items":

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/internal/apitest/builder"
+	"github.com/drover-io/drover/internal/machineapi"
 	"github.com/drover-io/drover/internal/undecodable"
 	"github.com/drover-io/drover/test/cluster"
 	"github.com/drover-io/drover/test/harness"
@@ -135,6 +136,65 @@ func TestMachineAuthor_OneUndecodableObject(t *testing.T) {
 	w.Merge(&machines[0], `{"spec":{"taints":null}}`)
 	scale(w, good, 1)
 	counts(w, good, 1)
+}
+
+// TestMachineAuthor_UndecodableOwner: what Drover knows of a MachineSet that cannot be decoded has it neither delete its Machines, which would not be
+// replaced, nor take its bounds away.
+func TestMachineAuthor_UndecodableOwner(t *testing.T) {
+	w := harness.NewWorld(t, env)
+	if err := harness.InstallMachines(t.Context(), env); err != nil {
+		t.Fatal(err)
+	}
+	withoutPolicy(t, w, "drover-decodable-machines")
+	w.Operator(harness.Options{Args: []string{"--controllers=metadata,machines,autoscaling"}})
+	const name = "attacks-owner"
+	machines := w.MakePool(name, 3, nil).Runs(3)
+	set := &machinev1beta1.MachineSet{ObjectMeta: harness.Meta(name)}
+	w.CreateWithCleanup(builder.MachineAutoscaler(cluster.MachineNamespace, name, name))
+	bounds := func() error {
+		now := &metav1.PartialObjectMetadata{}
+		now.SetGroupVersionKind(machinev1beta1.GroupVersion.WithKind("MachineSet"))
+		if err := w.Client.Get(t.Context(), client.ObjectKeyFromObject(set), now); err != nil {
+			return err
+		}
+		if now.Annotations[machineapi.MaxSizeAnnotation] != "5" {
+			return fmt.Errorf("the annotations are %v", now.Annotations)
+		}
+		return nil
+	}
+	w.Eventually("the MachineSet has bounds", bounds)
+	attack(t, machineAuthor, "a MachineSet that cannot be decoded, all of whose Nodes are unhealthy", func(t *testing.T) string {
+		store(w, set, "MachineSet", `{"spec":{"template":{"spec":{"taints":`+badTaints[0]+`}}}}`)
+		check := breaking(name)
+		check.Spec.MaxUnhealthy = nil
+		w.CreateWithCleanup(check)
+		for i := range machines {
+			breakNode(w, machines[i].Status.NodeRef.Name)
+		}
+		var why string
+		w.Eventually("the MachineHealthCheck says why it remediates nothing", func() error {
+			now := &machinev1beta1.MachineHealthCheck{}
+			if err := w.Client.Get(t.Context(), client.ObjectKeyFromObject(check), now); err != nil {
+				return err
+			}
+			for _, condition := range now.Status.Conditions {
+				if condition.Type == "RemediationProgressing" && condition.Reason == undecodable.ReasonUndecodable && *now.Status.CurrentHealthy == 0 {
+					why = condition.Message
+					return nil
+				}
+			}
+			return fmt.Errorf("it is %s", harness.JSON(now.Status))
+		})
+		set.Spec.Selector.MatchLabels = map[string]string{cluster.MachineSetLabel: name}
+		if left := membersOf(w, set); len(left) != 3 {
+			t.Errorf("%d Machines are left", len(left))
+		}
+		if err := bounds(); err != nil {
+			t.Error(err)
+		}
+		return why
+	})
+	w.Merge(set, `{"spec":{"template":{"spec":{"taints":null}}}}`)
 }
 
 func withProvider(set *machinev1beta1.MachineSet) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -26,7 +27,7 @@ func withoutStreamedLists(args ...string) harness.Options {
 
 // TestTenant_DeepRule: a rule that is nested as deep as the API server takes it keeps no other rule from being read.
 func TestTenant_DeepRule(t *testing.T) {
-	r := newRace(t)
+	r := newRace(t, "deep-rule")
 	asTenant, own, _ := newTenant(t, r.World)
 	attack(t, tenant, "a MutexRule that is nested 10,000 levels deep, before Drover starts", func(t *testing.T) string {
 		deep := fmt.Sprintf(`{"a":%s%s}`, strings.Repeat("[", depth+1), strings.Repeat("]", depth+1))
@@ -58,10 +59,14 @@ func TestGroupAuthor_DeepManagedFields(t *testing.T) {
 	group := a.add(newGroup("deep-managed-fields"))
 	attack(t, "author of NodeGroups who may not patch nodes", "managedFields that are nested 10,000 levels deep, before Drover starts",
 		func(t *testing.T) string {
-			patch := fmt.Sprintf(`{"metadata":{"managedFields":[{"manager":"x","operation":"Update","apiVersion":"drover.dev/v1alpha1",`+
-				`"time":"2026-01-01T00:00:00Z","fieldsType":"FieldsV1","fieldsV1":%s{}%s}]}}`,
-				strings.Repeat(`{"f:spec":`, depth), strings.Repeat(`}`, depth))
-			if err := a.as.Patch(t.Context(), group.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
+			deep := group.DeepCopy()
+			fields := []byte(strings.Repeat(`{"f:spec":`, depth) + "{}" + strings.Repeat(`}`, depth))
+			deep.ManagedFields = []metav1.ManagedFieldsEntry{{
+				Manager: "x", Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: groups.GroupVersion.String(),
+				Time: &metav1.Time{Time: time.Now()}, FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: fields},
+			}}
+			// An update takes the API server 0.2 s, a patch nine, and more than it may take if it is busy.
+			if err := a.as.Update(t.Context(), deep); err != nil {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() {

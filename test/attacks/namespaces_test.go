@@ -29,19 +29,23 @@ type race struct {
 	tenant, administrator, pool, canary string
 }
 
-func newRace(t *testing.T) *race {
+// newRace makes one whose names begin with prefix: a namespace of another test may still be ending.
+func newRace(t *testing.T, prefix string) *race {
 	t.Helper()
 	if err := env.InstallOpenShift(t.Context(), cluster.OpenShiftOptions{Version: "4.17.0"}); err != nil {
 		t.Fatal(err)
 	}
-	r := &race{World: harness.NewWorld(t, env), tenant: "race-tenant", administrator: "race-administrator", pool: "race-pool", canary: "race-canary"}
+	r := &race{
+		World:  harness.NewWorld(t, env),
+		tenant: prefix + "-tenant", administrator: prefix + "-administrator", pool: prefix + "-pool", canary: prefix + "-canary",
+	}
 	for _, name := range []string{r.tenant, r.administrator} {
 		r.CreateWithCleanup(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	}
 	for _, name := range []string{r.pool, r.canary} {
 		r.CreateWithCleanup(openshift.NewPool(name))
 	}
-	r.CreateWithCleanup(builder.Node("race-node", builder.WithNodeLabels(map[string]string{
+	r.CreateWithCleanup(builder.Node(prefix+"-node", builder.WithNodeLabels(map[string]string{
 		openshift.NodeRoleLabel("worker"): "", openshift.NodeRoleLabel(r.pool): "", openshift.VersionKey: "4.17.0",
 	})))
 	if err := openshift.Upgrade(t.Context(), r.Client, "4.17.1"); err != nil {
@@ -91,7 +95,7 @@ func (r *race) run(namespace string) *v1alpha1.MutexRunConfig {
 
 // TestTenant_RunOlderThanThePolicy is about what admission cannot know: a run whose author may not pause MachineConfigPools, or may do so no more.
 func TestTenant_RunOlderThanThePolicy(t *testing.T) {
-	r := newRace(t)
+	r := newRace(t, "older-run")
 	r.declare(r.tenant)
 	operator := harness.Start(t, env, harness.Options{})
 	r.claimed(r.tenant)

@@ -55,6 +55,7 @@ func exposed(t *testing.T) map[string][]string {
 		func(r prometheus.Registerer) error { _, err := nodes.NewMetrics(r); return err },
 		func(r prometheus.Registerer) error { _, err := replacement.NewMetrics(r); return err },
 		func(r prometheus.Registerer) error { _, err := operator.NewMetrics(r); return err },
+		undecodable.NewTracker().Register,
 	} {
 		if err := register(own); err != nil {
 			t.Fatal(err)

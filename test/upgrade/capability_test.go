@@ -4,12 +4,16 @@ import (
 	"context"
 	"slices"
 	"testing"
+	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/test/harness"
 )
+
+// unprivileged is while the operator had no right to read MutexRules.
+var unprivileged struct{ from, to time.Time }
 
 // TestCapabilities_OneDoesNotStart: a capability that may not read what it needs keeps no other one from starting, and starts when it may.
 func TestCapabilities_OneDoesNotStart(t *testing.T) {
@@ -23,6 +27,7 @@ func TestCapabilities_OneDoesNotStart(t *testing.T) {
 	if len(role.Rules) == len(allowed.Rules) {
 		t.Fatal("the role has no such rule")
 	}
+	unprivileged.from = time.Now()
 	if err := w.Client.Update(t.Context(), role); err != nil {
 		t.Fatal(err)
 	}
@@ -51,4 +56,5 @@ func TestCapabilities_OneDoesNotStart(t *testing.T) {
 	if err := operator.Says(t.Context(), "capability upgrade: running"); err != nil {
 		t.Fatal(err)
 	}
+	unprivileged.to = time.Now()
 }

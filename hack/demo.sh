@@ -120,6 +120,7 @@ run kubectl get machinesets,machinehealthchecks "${machines[@]}"
 
 title "Beside them, create a MachineSet of virtual machines, on a simulated vSphere; add one"
 run drover-sandbox vsphere up --boot-delay 500ms
+kubectl apply --server-side --force-conflicts -k config/vsphere/openshift >/dev/null # may read where the vCenter is
 drover-sandbox vsphere machineset virtual --replicas 2 | kubectl apply -f -
 scaled virtual 2
 run kubectl scale machineset virtual "${machines[@]}" --replicas=3

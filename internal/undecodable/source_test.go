@@ -225,15 +225,21 @@ func newSource(t *testing.T, host, namespace string) *Source {
 	return &Source{Lists: client, Watches: client, Resource: "machines", Namespace: namespace, Decode: decodeMachine}
 }
 
-// TestSource_List: one object that cannot be decoded does not keep the others from being listed, and what is no list is an error.
-func TestSource_List(t *testing.T) {
-	answer := atomic.Pointer[string]{}
+// newList returns the source of Machines of a server whose every answer is the text.
+func newList(t *testing.T) (*Source, *atomic.Pointer[string]) {
+	t.Helper()
+	answer := &atomic.Pointer[string]{}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", runtime.ContentTypeJSON)
 		_, _ = io.WriteString(w, *answer.Load())
 	}))
-	defer server.Close()
-	source := newSource(t, server.URL, "n")
+	t.Cleanup(server.Close)
+	return newSource(t, server.URL, "n"), answer
+}
+
+// TestSource_List: one object that cannot be decoded does not keep the others from being listed, and what is no list is an error.
+func TestSource_List(t *testing.T) {
+	source, answer := newList(t)
 	bad := strings.Replace(machineText, `"phase":"Running"`, `"lastUpdated":"2020-01-01t00:00:00z","phase":"Running"`, 1)
 	answer.Store(new(`{"kind":"MachineList","metadata":{"resourceVersion":"9","continue":"next"},"items":[` + machineText + `,` + bad + `]}`))
 	listed, err := source.list(t.Context(), metav1.ListOptions{})
@@ -254,7 +260,17 @@ func TestSource_List(t *testing.T) {
 			t.Errorf("item %d is %+v", i, items[i])
 		}
 	}
-	// What is as deep as the API server accepts in one object is deeper in a list.
+	for _, wrong := range []string{`{"kind":"Table"}`, `[]`, `{"metadata":{"resourceVersion":"9"},"items":[7]}`, `<html>`} {
+		answer.Store(&wrong)
+		if listed, err := source.list(t.Context(), metav1.ListOptions{}); err == nil {
+			t.Errorf("%s is read as %+v", wrong, listed)
+		}
+	}
+}
+
+// TestSource_ListOfDeepObjects: what is as deep as the API server accepts in one object is deeper in a list.
+func TestSource_ListOfDeepObjects(t *testing.T) {
+	source, answer := newList(t)
 	deep := strings.Repeat("[", 9994) + strings.Repeat("]", 9994)
 	deeper := strings.Repeat(`{"f:a":`, 12000) + "{}" + strings.Repeat("}", 12000)
 	answer.Store(new(`{ "metadata" : {"resourceVersion":"9"}, "items": [ ` + strings.Join([]string{
@@ -262,23 +278,18 @@ func TestSource_List(t *testing.T) {
 		strings.Replace(machineText, `"name":"m"`, `"managedFields":[{"fieldsV1":`+deeper+`}],"name":"m"`, 1),
 		strings.Replace(machineText, `"n":1.50`, `"n":`+deeper, 1),
 	}, " , ") + " ] }\n"))
-	listed, err = source.list(t.Context(), metav1.ListOptions{})
+	listed, err := source.list(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if items, err = meta.ExtractList(listed); err != nil || len(items) != 4 {
+	items, err := meta.ExtractList(listed)
+	if err != nil || len(items) != 4 {
 		t.Fatalf("%d items, %v", len(items), err)
 	}
 	for i, item := range items {
 		machine, ok := item.(*machinev1beta1.Machine)
 		if !ok || machine.Name != "m" || machine.ManagedFields != nil || (ProblemOf(machine) != "") != (i == 3) {
 			t.Errorf("item %d is %.300v", i, item)
-		}
-	}
-	for _, wrong := range []string{`{"kind":"Table"}`, `[]`, `{"metadata":{"resourceVersion":"9"},"items":[7]}`, `<html>`} {
-		answer.Store(&wrong)
-		if listed, err := source.list(t.Context(), metav1.ListOptions{}); err == nil {
-			t.Errorf("%s is read as %+v", wrong, listed)
 		}
 	}
 }

@@ -111,6 +111,16 @@ func handle[T any](
 	return func() bool { return registration.HasSynced() }, nil
 }
 
+func update[T any](ctx context.Context, queue Queue, handler Handler[T], from, to T) {
+	if handler.Updated != nil {
+		handler.Updated(ctx, queue, from, to)
+	}
+	if handler.Created != nil && undecodable.Changed(from, to) {
+		// What was skipped because of it is reconciled.
+		handler.Created(ctx, queue, to, false)
+	}
+}
+
 func adapt[T any](ctx context.Context, queue Queue, handler Handler[T]) cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerDetailedFuncs{
 		AddFunc: func(object any, initial bool) {
@@ -120,13 +130,8 @@ func adapt[T any](ctx context.Context, queue Queue, handler Handler[T]) cache.Re
 		},
 		UpdateFunc: func(before, after any) {
 			from, ok := before.(T)
-			to, also := after.(T)
-			if ok && also && handler.Updated != nil {
-				handler.Updated(ctx, queue, from, to)
-			}
-			if ok && also && handler.Created != nil && undecodable.Changed(before, after) {
-				// What was skipped because of it is reconciled.
-				handler.Created(ctx, queue, to, false)
+			if to, also := after.(T); ok && also {
+				update(ctx, queue, handler, from, to)
 			}
 		},
 		DeleteFunc: func(object any) {

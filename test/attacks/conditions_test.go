@@ -12,8 +12,8 @@ import (
 	"github.com/drover-io/drover/test/harness"
 )
 
-// TestKubelet_FloodOfConditions: a kubelet that writes thousands of conditions into the status of its Node, again and again, takes little memory, and a
-// MachineHealthCheck sees the Nodes of others.
+// TestKubelet_FloodOfConditions: a kubelet that writes thousands of conditions into the status of its Node, again and again, takes little memory, and
+// a MachineHealthCheck sees the Nodes of others.
 func TestKubelet_FloodOfConditions(t *testing.T) {
 	harness.TestAllOnly(t, "a minute of large writes")
 	const writes, conditions, allowed = 40, 20_000, 200 << 20

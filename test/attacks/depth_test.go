@@ -60,10 +60,10 @@ func TestGroupAuthor_DeepManagedFields(t *testing.T) {
 	attack(t, "author of NodeGroups who may not patch nodes", "managedFields that are nested 10,000 levels deep, before Drover starts",
 		func(t *testing.T) string {
 			deep := group.DeepCopy()
-			fields := []byte(strings.Repeat(`{"f:spec":`, depth) + "{}" + strings.Repeat(`}`, depth))
+			fields := strings.Repeat(`{"f:spec":`, depth) + "{}" + strings.Repeat(`}`, depth)
 			deep.ManagedFields = []metav1.ManagedFieldsEntry{{
 				Manager: "x", Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: groups.GroupVersion.String(),
-				Time: &metav1.Time{Time: time.Now()}, FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: fields},
+				Time: &metav1.Time{Time: time.Now()}, FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(fields),
 			}}
 			// An update takes the API server 0.2 s, a patch nine, and more than it may take if it is busy.
 			if err := a.as.Update(t.Context(), deep); err != nil {

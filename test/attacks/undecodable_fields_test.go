@@ -276,13 +276,13 @@ func extremes(of map[string]any, path string) (all []extreme) {
 	case "object":
 		return extremesOfObject(of, path)
 	case "array":
-		items, _ := of["items"].(map[string]any) //nolint:errcheck // no items, no values
+		items, _ := of["items"].(map[string]any)
 		for _, item := range extremes(items, path+"[]") {
 			all = append(all, extreme{item.path, []any{item.value}})
 		}
 		return all
 	case "string":
-		format, _ := of["format"].(string) //nolint:errcheck // none is a format, too
+		format, _ := of["format"].(string)
 		if testing.Short() && (format == "" && !suspect(path) || of["enum"] != nil) {
 			return nil
 		}
@@ -310,10 +310,10 @@ func suspect(path string) bool {
 }
 
 func extremesOfObject(of map[string]any, path string) (all []extreme) {
-	least, _ := minimal(of).(map[string]any) //nolint:errcheck // it is an object
+	least, _ := minimal(of).(map[string]any)
 	properties, _ := of["properties"].(map[string]any)
 	for _, name := range slices.Sorted(maps.Keys(properties)) {
-		property, _ := properties[name].(map[string]any) //nolint:errcheck // a schema
+		property, _ := properties[name].(map[string]any)
 		for _, value := range extremes(property, path+"."+name) {
 			object := maps.Clone(least)
 			object[name] = value.value
@@ -349,8 +349,8 @@ func minimal(of map[string]any) any {
 		required, _ := of["required"].([]any)
 		properties, _ := of["properties"].(map[string]any)
 		for _, name := range required {
-			property, _ := properties[name.(string)].(map[string]any) //nolint:errcheck // a name and a schema
-			object[name.(string)] = minimal(property)                 //nolint:errcheck // a name
+			property, _ := properties[name.(string)].(map[string]any)
+			object[name.(string)] = minimal(property) //nolint:errcheck // a name
 		}
 		return object
 	case "array":

@@ -167,8 +167,8 @@ func (m *Assignment) inherited() ownership.Keys {
 }
 
 // Decodable returns an undecodable.Error if one of the objects that decide about the Node could not be decoded. Its group is known in any case.
-func (a *Assignment) Decodable() error {
-	for _, group := range []*Group{a.Group, a.Recorded} {
+func (m *Assignment) Decodable() error {
+	for _, group := range []*Group{m.Group, m.Recorded} {
 		if group == nil {
 			continue
 		}
@@ -176,13 +176,13 @@ func (a *Assignment) Decodable() error {
 			return err
 		}
 	}
-	if a.Machine != nil {
-		if err := undecodable.Check(a.Machine); err != nil {
+	if m.Machine != nil {
+		if err := undecodable.Check(m.Machine); err != nil {
 			return err
 		}
 	}
-	if a.MachineSet != nil {
-		return undecodable.Check(a.MachineSet)
+	if m.MachineSet != nil {
+		return undecodable.Check(m.MachineSet)
 	}
 	return nil
 }

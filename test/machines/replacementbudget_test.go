@@ -140,13 +140,19 @@ func TestReplacement_WindowOpens(t *testing.T) {
 	w := besideOthers(t)
 	p := w.MakePool("opens", 2, nil)
 	old := p.Runs(2)
-	end := time.Now().Add(15 * time.Second).Truncate(time.Second)
+	end := time.Now().Add(time.Hour).Truncate(time.Second)
+	freezeUntilEnd := func(spec *v1alpha1.NodeGroupSpec) {
+		spec.Disruption.Freezes = []v1alpha1.Freeze{{From: metav1.NewTime(end.Add(-24 * time.Hour)), To: metav1.NewTime(end), Reason: "the harvest"}}
+	}
 	r := replaceWithin(p, func(spec *v1alpha1.NodeGroupSpec) {
-		withBudget(spec).Freezes = []v1alpha1.Freeze{{From: metav1.NewTime(end.Add(-time.Hour)), To: metav1.NewTime(end), Reason: "the harvest"}}
+		withBudget(spec)
+		freezeUntilEnd(spec)
 	})
 	seen := followRack(p)
 	r.setTemplate(newImage)
 	r.eventuallyBlocked("Frozen")
+	end = time.Now().Add(10 * time.Second).Truncate(time.Second)
+	r.update(freezeUntilEnd)
 	r.eventuallyReplaced(2)
 	for _, machine := range p.Machines() {
 		if machine.CreationTimestamp.Time.Before(end) {

@@ -154,16 +154,19 @@ func TestBudget_CountsWhatOthersDo(t *testing.T) {
 // TestBudget_Freeze: nothing begins in a freeze, and what waits begins when it is over.
 func TestBudget_Freeze(t *testing.T) {
 	f := besideOthers(t, "freeze", 2)
-	end := time.Now().Add(25 * time.Second).Truncate(time.Second)
-	f.createSeen(f.newGroup("freeze", withBudget(1, queued, func(disruption *v1alpha1.Disruption) {
-		disruption.Freezes = []v1alpha1.Freeze{{From: metav1.NewTime(end.Add(-time.Hour)), To: metav1.NewTime(end), Reason: "the harvest"}}
-	})))
+	end := time.Now().Add(time.Hour).Truncate(time.Second)
+	freezeUntilEnd := func(disruption *v1alpha1.Disruption) {
+		disruption.Freezes = []v1alpha1.Freeze{{From: metav1.NewTime(end.Add(-24 * time.Hour)), To: metav1.NewTime(end), Reason: "the harvest"}}
+	}
+	f.createSeen(f.newGroup("freeze", withBudget(1, queued, freezeUntilEnd)))
 	m := f.Maintain("freeze-00", nil)
 	m.Condition(maintenanceplan.ConditionCordoned, maintenanceplan.ReasonWaitingForBudget, "the harvest")
 	group := f.eventuallyCondition("freeze", v1alpha1.ConditionBlocked, metav1.ConditionTrue, disruptionplan.ReasonFrozen)
 	if w := group.Status.Window; w == nil || w.Open || !w.NextChange.Time.Equal(end) {
 		t.Errorf("the window is %s, and the freeze ends at %s", harness.JSON(w), end)
 	}
+	end = time.Now().Add(10 * time.Second).Truncate(time.Second)
+	f.update("freeze", func(spec *v1alpha1.NodeGroupSpec) { freezeUntilEnd(spec.Disruption) })
 	m.Phase(medik8s.PhaseSucceeded)
 	if time.Now().Before(end) {
 		t.Error("it has begun before the end of the freeze")

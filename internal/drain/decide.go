@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -64,6 +65,7 @@ const defaultGrace = 30 * time.Second
 func Decide(in Input) Decision {
 	in.Options = in.Options.bounded()
 	d := decider{in: in, out: Decision{Report: Report{Exempted: map[Exempt]int{}, Total: len(in.Pods)}}, unreachable: in.ignoresUnreachable()}
+	d.declareOutOfService()
 	pods := slices.Clone(in.Pods)
 	slices.SortFunc(pods, func(a, b *corev1.Pod) int {
 		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
@@ -84,6 +86,8 @@ type decider struct {
 	unreachable bool
 	// candidates are the pods to evict, in groups by order and priority.
 	candidates []candidate
+	// webhooks has a message of each webhook that keeps pods.
+	webhooks map[string]string
 }
 
 type candidate struct {
@@ -96,12 +100,36 @@ func (in *Input) ignoresUnreachable() bool {
 	if in.Options.Unreachable != Ignore && in.Options.Unreachable != OutOfService {
 		return false
 	}
+	_, unknown := in.unknownSince()
+	return unknown
+}
+
+// unknownSince returns since when nothing has been known of the node's kubelet; unknown is false if something is.
+func (in *Input) unknownSince() (since time.Time, unknown bool) {
 	for _, condition := range in.Node.Status.Conditions {
 		if condition.Type == corev1.NodeReady {
-			return condition.Status == corev1.ConditionUnknown
+			return condition.LastTransitionTime.Time, condition.Status == corev1.ConditionUnknown
 		}
 	}
-	return false
+	return time.Time{}, false
+}
+
+// outOfServiceGrace is how long nothing has to be known of the kubelet of a cordoned node before the node gets the out-of-service taint: the user says
+// by Options.Unreachable that it is off, and a kubelet that restarts is back by then.
+const outOfServiceGrace = time.Minute
+
+// declareOutOfService has the node tainted whatever blocks its drain: nobody can answer an eviction there
+// (https://kubernetes.io/docs/concepts/cluster-administration/node-shutdown/#non-graceful-node-shutdown).
+func (d *decider) declareOutOfService() {
+	if !d.unreachable || d.in.Options.Unreachable != OutOfService || d.in.Since.IsZero() {
+		return
+	}
+	since, _ := d.in.unknownSince()
+	if end := since.Add(outOfServiceGrace); d.in.Now.Before(end) {
+		d.out.Report.wake(end)
+		return
+	}
+	d.out.Report.OutOfService = true
 }
 
 // addPod counts a pod as exempt, adds it to the report as one that is waited for, or adds it to the candidates.
@@ -110,20 +138,19 @@ func (d *decider) addPod(pod *corev1.Pod) {
 		d.addExempt(pod, exempt)
 		return
 	}
+	if finished(pod) && pod.DeletionTimestamp == nil {
+		// It does nothing any more that could be disturbed.
+		d.evict(pod)
+		return
+	}
 	behavior, order := d.in.Options.behavior(pod)
-	switch behavior {
-	case Skip:
+	switch {
+	case behavior == Skip:
 		d.out.Report.Exempted[Skipped]++
 		return
-	case WaitCompleted:
-		if finished(pod) {
-			d.out.Report.Exempted[Finished]++
-			return
-		}
-		if pod.DeletionTimestamp == nil {
-			d.addRemaining(pod, RemainingPod{Reason: Completion})
-			return
-		}
+	case behavior == WaitCompleted && pod.DeletionTimestamp == nil:
+		d.addRemaining(pod, RemainingPod{Reason: Completion})
+		return
 	}
 	if until, forever := d.in.Options.protectedUntil(pod, d.in.Now); pod.DeletionTimestamp == nil && (forever || !until.IsZero()) {
 		d.addRemaining(pod, RemainingPod{Reason: DoNotDisrupt, Until: until})
@@ -132,6 +159,7 @@ func (d *decider) addPod(pod *corev1.Pod) {
 		}
 		return
 	}
+	d.noteMayReturn(pod)
 	next := candidate{pod: pod, order: order}
 	if d.in.Options.ByPriority && pod.Spec.Priority != nil {
 		next.priority = *pod.Spec.Priority
@@ -156,15 +184,27 @@ func (d *decider) exempt(pod *corev1.Pod) Exempt {
 		return Tolerating
 	}
 	owner := metav1.GetControllerOfNoCopy(pod)
-	if owner != nil && owner.Kind == "DaemonSet" && !finished(pod) &&
+	if owner != nil && IsDaemonSet(owner) && !finished(pod) &&
 		d.in.DaemonSetExists(types.NamespacedName{Namespace: pod.Namespace, Name: owner.Name}) {
 		return OfDaemonSet
 	}
-	if d.unreachable && pod.DeletionTimestamp != nil && d.in.Now.After(endOf(pod).Add(time.Second)) {
+	switch {
+	case d.unreachable && pod.DeletionTimestamp != nil && d.in.Now.After(endOf(pod).Add(time.Second)):
 		d.out.Report.OutOfService = d.in.Options.Unreachable == OutOfService
 		return OnUnreachableNode
+	case d.out.Report.OutOfService && Tolerates(pod, []corev1.Taint{OutOfServiceTaint}):
+		// Kubernetes does not delete it either.
+		return OnUnreachableNode
+	case d.staysReturned(pod):
+		return Returned
 	}
 	return ""
+}
+
+// IsDaemonSet reports whether the controller of a pod is a DaemonSet of Kubernetes. kubectl drain evicts the pods of others that only have its name
+// (https://github.com/kubernetes/kubectl/blob/v0.34.0/pkg/drain/filters.go).
+func IsDaemonSet(owner *metav1.OwnerReference) bool {
+	return owner.Kind == "DaemonSet" && owner.APIVersion == appsv1.SchemeGroupVersion.String()
 }
 
 func finished(pod *corev1.Pod) bool {
@@ -186,6 +226,8 @@ func (d *decider) evictFirstGroup() {
 			d.addRemaining(next.pod, d.terminating(next.pod))
 		case rank(next, first) > 0:
 			d.addRemaining(next.pod, RemainingPod{Reason: Turn})
+		case d.returns(next.pod):
+			d.evictReturned(next.pod)
 		default:
 			d.evict(next.pod)
 		}
@@ -214,7 +256,8 @@ func (d *decider) terminating(pod *corev1.Pod) RemainingPod {
 		return RemainingPod{Reason: Terminating, Since: since, Until: until}
 	}
 	if len(pod.Finalizers) > 0 {
-		return RemainingPod{Reason: Finalizer, Detail: strings.Join(pod.Finalizers, ", "), Since: since, Until: until}
+		// It is over: what it waits for has no time.
+		return RemainingPod{Reason: Finalizer, Detail: strings.Join(pod.Finalizers, ", "), Since: until}
 	}
 	return RemainingPod{Reason: Overdue, Since: since, Until: until}
 }
@@ -233,10 +276,25 @@ func (d *decider) evict(pod *corev1.Pod) {
 	case verdict.Outcome != Accepted:
 		d.addRemaining(pod, RemainingPod{Reason: budgetReason(verdict), Detail: verdict.Text})
 	case known:
-		d.addRemaining(pod, RemainingPod{Reason: reasonOf[answer.Outcome], Detail: answer.Message})
+		d.addRemaining(pod, RemainingPod{Reason: reasonOf[answer.Outcome], Detail: d.detail(answer)})
 	default:
 		d.addRemaining(pod, RemainingPod{Reason: Evicting})
 	}
+}
+
+// detail returns the message of an answer: for all pods that the same webhook keeps that of the first, since a webhook may name each pod.
+func (d *decider) detail(answer Answer) string {
+	webhook := WebhookOf(answer.Message)
+	if webhook == "" {
+		return answer.Message
+	}
+	if d.webhooks[webhook] == "" {
+		if d.webhooks == nil {
+			d.webhooks = map[string]string{}
+		}
+		d.webhooks[webhook] = answer.Message
+	}
+	return d.webhooks[webhook]
 }
 
 func budgetReason(verdict Verdict) Reason {

@@ -45,7 +45,9 @@ func endingFor(seconds int64) func(*corev1.Pod) {
 }
 
 func owned(kind, name string) func(*corev1.Pod) {
-	return func(p *corev1.Pod) { p.OwnerReferences[0].Kind, p.OwnerReferences[0].Name = kind, name }
+	return func(p *corev1.Pod) {
+		p.OwnerReferences[0].APIVersion, p.OwnerReferences[0].Kind, p.OwnerReferences[0].Name = "apps/v1", kind, name
+	}
 }
 
 func phased(phase corev1.PodPhase) func(*corev1.Pod) {
@@ -73,6 +75,8 @@ type inputs struct {
 	budgets []*policyv1.PodDisruptionBudget
 	answers map[types.UID]Answer
 	ready   corev1.ConditionStatus
+	// unknown is how long ago the node became unreachable.
+	unknown time.Duration
 	volumes []string
 	// age is how long ago the node was cordoned, emptied how long ago its pods had gone; zero for not known.
 	age, emptied time.Duration
@@ -83,7 +87,9 @@ func (s *inputs) decide() Decision {
 		s.ready = corev1.ConditionTrue
 	}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
-	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: s.ready}}
+	node.Status.Conditions = []corev1.NodeCondition{{
+		Type: corev1.NodeReady, Status: s.ready, LastTransitionTime: metav1.Time{Time: now.Add(-s.unknown)},
+	}}
 	emptied := time.Time{}
 	if s.emptied > 0 {
 		emptied = now.Add(-s.emptied)
@@ -190,7 +196,14 @@ func TestDecide(t *testing.T) {
 		{"rule: completion", inputs{pods: []*corev1.Pod{newPod("a")}, options: Options{Rules: []Rule{rule(WaitCompleted, 0, "app")}}}, "a=Completion"},
 		{"rule: completion, finished", inputs{pods: []*corev1.Pod{newPod("a", phased(corev1.PodSucceeded))},
 			options: Options{Rules: []Rule{rule(WaitCompleted, 0, "app")}}},
-			"exempt 1 finished, done"},
+			"evict a, a=Evicting"},
+		{"finished: neither protected nor in an order", inputs{pods: []*corev1.Pod{newPod("a"),
+			newPod("b", phased(corev1.PodFailed), annotated(AnnotationKarpenter, "true"), labelled("last", "1"))},
+			options: Options{Karpenter: true, Rules: []Rule{rule(Evict, 7, "last")}}}, "evict b, evict a, b=Evicting, a=Evicting"},
+		{"finished: a rule to skip it", inputs{pods: []*corev1.Pod{newPod("a", phased(corev1.PodFailed))}, options: Options{Rules: []Rule{rule(Skip, 0,
+			"app")}}}, "evict a, a=Evicting"},
+		{"of what is called a DaemonSet in another group", inputs{pods: []*corev1.Pod{newPod("a", owned("DaemonSet", "agent"),
+			func(p *corev1.Pod) { p.OwnerReferences[0].APIVersion = "apps.kruise.io/v1alpha1" })}}, "evict a, a=Evicting"},
 		{"label of Cluster API, not enabled", inputs{pods: []*corev1.Pod{newPod("a", labelled(LabelClusterAPI, "skip"))}},
 			"evict a, a=Evicting"},
 		{"label of Cluster API: skip", inputs{pods: []*corev1.Pod{newPod("a", labelled(LabelClusterAPI, "skip"))}, options: Options{ClusterAPI: true}},
@@ -333,18 +346,35 @@ func TestDecide_NoPodsLeft(t *testing.T) {
 	}
 }
 
+// TestDecide_OutOfService: the taint is asked for when the user says that an unreachable node is off, whatever blocks its drain.
 func TestDecide_OutOfService(t *testing.T) {
-	s := inputs{options: Options{Unreachable: OutOfService}, ready: corev1.ConditionUnknown, pods: []*corev1.Pod{newPod("a", ending(time.Minute))}}
-	if s.decide().Report.OutOfService {
-		t.Error("requested although the pod may still terminate")
-	}
-	s.pods = []*corev1.Pod{newPod("a", ending(-time.Minute))}
-	if !s.decide().Report.OutOfService {
-		t.Error("not requested")
-	}
-	s.ready = corev1.ConditionTrue
-	if s.decide().Report.OutOfService {
-		t.Error("requested although the node is reachable")
+	blocked, ending := []*corev1.Pod{newPod("a")}, []*corev1.Pod{newPod("a", ending(-time.Minute))}
+	everything := newPod("a", func(p *corev1.Pod) { p.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}} })
+	for _, c := range []struct {
+		name  string
+		input inputs
+		asked bool
+		text  string
+		wake  time.Duration
+	}{
+		{"blocked by a budget", inputs{pods: blocked, unknown: time.Minute, age: time.Second}, true, "1 pod left", resync},
+		{"not unreachable for long", inputs{pods: blocked, unknown: 20 * time.Second, age: time.Second}, false, "1 pod left", resync},
+		{"not for long, nearly", inputs{pods: blocked, unknown: 50 * time.Second, age: time.Second}, false, "1 pod left", 10 * time.Second},
+		{"a pod past its grace period", inputs{pods: ending, age: time.Second}, true, "1 on an unreachable node", time.Minute},
+		{"a pod that tolerates the taint", inputs{pods: []*corev1.Pod{everything}, unknown: time.Hour, age: time.Second}, true,
+			"1 on an unreachable node", 0},
+		{"reachable", inputs{pods: blocked, unknown: time.Hour, ready: corev1.ConditionTrue, age: time.Second}, false, "1 pod left", resync},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.input.options.Unreachable, c.input.budgets = OutOfService, []*policyv1.PodDisruptionBudget{newBudget()}
+			if c.input.ready == "" {
+				c.input.ready = corev1.ConditionUnknown
+			}
+			report := c.input.decide().Report
+			if wake := max(report.Wake.Sub(now), 0); report.OutOfService != c.asked || !strings.Contains(report.Text(), c.text) || wake != c.wake {
+				t.Errorf("asked for: %t, %s, wake %s", report.OutOfService, report.Text(), wake)
+			}
+		})
 	}
 }
 

@@ -3,6 +3,7 @@ package drain
 import (
 	"errors"
 	"net/http"
+	"regexp"
 	"strings"
 	"time"
 
@@ -130,6 +131,9 @@ var plain = map[int]Outcome{
 }
 
 func outcomeOf(err error, answer Answer) Outcome {
+	if WebhookOf(answer.Message) != "" {
+		return Refused
+	}
 	switch answer.Code {
 	case http.StatusTooManyRequests:
 		return tooMany(err, answer)
@@ -147,14 +151,10 @@ func outcomeOf(err error, answer Answer) Outcome {
 		}
 		return Failed
 	}
-	outcome, known := plain[answer.Code]
-	switch {
-	case !known:
-		return Failed
-	case outcome == Invalid && fromWebhook(answer.Message):
-		return Refused
+	if outcome, known := plain[answer.Code]; known {
+		return outcome
 	}
-	return outcome
+	return Failed
 }
 
 // tooMany returns the outcome of code 429, which budgets, webhooks and API priority and fairness return.
@@ -164,11 +164,18 @@ func tooMany(err error, answer Answer) Outcome {
 		return BudgetUnknown
 	case budget:
 		return BudgetSpent
-	case fromWebhook(answer.Message):
-		return Refused
 	}
 	return Throttled
 }
 
-// fromWebhook reports whether a message is that of an admission webhook: the API server prefixes it with the name of the webhook.
-func fromWebhook(message string) bool { return strings.Contains(message, "admission webhook \"") }
+// webhookText is how the API server names the webhook that denies a request, or that does not answer or answers with an error: the text of the webhook
+// follows (https://github.com/kubernetes/kubernetes/blob/v1.34.0/staging/src/k8s.io/apiserver/pkg/admission/plugin/webhook/errors/statuserror.go).
+var webhookText = regexp.MustCompile(`(?:admission webhook|failed calling webhook) "([^"]+)"`)
+
+// WebhookOf returns the name of the admission webhook that a message is about; empty for none.
+func WebhookOf(message string) string {
+	if match := webhookText.FindStringSubmatch(message); match != nil {
+		return match[1]
+	}
+	return ""
+}

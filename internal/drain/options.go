@@ -55,6 +55,8 @@ type Options struct {
 	Force    bool
 	// Unreachable is the policy for terminating pods of a node whose kubelet does not report.
 	Unreachable Unreachable
+	// Returning is the policy for pods whose owner puts them on the node although it is cordoned.
+	Returning Returning
 	// Volumes waits until the node's volumes are detached, for at most VolumesTimeout after the pods are gone; zero is without limit.
 	Volumes        bool
 	VolumesTimeout time.Duration

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -43,18 +44,20 @@ const (
 	Completion Reason = "Completion"
 	// DoNotDisrupt: an annotation protects it.
 	DoNotDisrupt Reason = "DoNotDisrupt"
+	// PodsReturn: its owner puts pods on the node again; it is evicted after a while.
+	PodsReturn Reason = "PodsReturn"
 )
 
 // Reasons lists all reasons, those that a user has to resolve first.
 var Reasons = []Reason{
-	BudgetNever, TwoBudgets, NotAllowed, Finalizer, Overdue, Budget, Webhook, DoNotDisrupt, Completion, Failing, EndOfNamespace,
+	BudgetNever, TwoBudgets, NotAllowed, Finalizer, Overdue, PodsReturn, Budget, Webhook, DoNotDisrupt, Completion, Failing, EndOfNamespace,
 	Terminating, Evicting, Turn,
 }
 
 // Blocks reports whether a pod with this reason does not leave soon unless a user or another controller acts.
 func (r Reason) Blocks() bool {
 	switch r {
-	case BudgetNever, TwoBudgets, NotAllowed, Finalizer, Overdue, Budget, Webhook, DoNotDisrupt:
+	case BudgetNever, TwoBudgets, NotAllowed, Finalizer, Overdue, Budget, Webhook, DoNotDisrupt, PodsReturn:
 		return true
 	}
 	return false
@@ -71,15 +74,15 @@ const (
 	Static Exempt = "static"
 	// Skipped: a rule or label skips it.
 	Skipped Exempt = "skipped"
-	// Finished: the drain waited for it, and it has finished.
-	Finished Exempt = "finished"
 	// Tolerating: it tolerates the taints that the drain is for, or it has finished.
 	Tolerating Exempt = "tolerating"
 	// OnUnreachableNode: the node is unreachable, and its kubelet cannot terminate it.
 	OnUnreachableNode Exempt = "on an unreachable node"
+	// Returned: its owner put it on the node although that was cordoned, and would do so again.
+	Returned Exempt = "returned"
 )
 
-var exemptions = []Exempt{OfDaemonSet, Static, Skipped, Finished, Tolerating, OnUnreachableNode}
+var exemptions = []Exempt{OfDaemonSet, Static, Skipped, Tolerating, OnUnreachableNode, Returned}
 
 // RemainingPod is a pod that is still on the node and has to leave.
 type RemainingPod struct {
@@ -112,6 +115,8 @@ type Report struct {
 	Wake time.Time
 	// OutOfService reports whether the node needs the taint node.kubernetes.io/out-of-service.
 	OutOfService bool
+	// Returning are the owners whose pods come back to the node, sorted, with their kinds; MayReturn those that could, before the node is cordoned.
+	Returning, MayReturn []string
 }
 
 // Done reports whether the node is drained.
@@ -122,6 +127,13 @@ func (r *Report) Done() bool {
 // Blocked reports whether a pod does not leave soon unless a user or another controller acts.
 func (r *Report) Blocked() bool {
 	return slices.ContainsFunc(r.Remaining, func(pod RemainingPod) bool { return pod.Reason.Blocks() })
+}
+
+// BlockedByReturning reports whether only pods that return to the node keep it from being drained.
+func (r *Report) BlockedByReturning() bool {
+	return len(r.Remaining) > 0 && !slices.ContainsFunc(r.Remaining, func(pod RemainingPod) bool {
+		return pod.Reason.Blocks() && pod.Reason != PodsReturn
+	})
 }
 
 // Stuck returns the name of a pod that is left, with its namespace: of one that does not leave soon, if there is any; empty for none.
@@ -154,11 +166,20 @@ func (r *Report) Text() string {
 	case len(r.Remaining) > 0:
 		return r.leftText()
 	case len(r.Volumes) > 0:
-		return fmt.Sprintf("%d volumes are still attached: %s", len(r.Volumes), few(r.Volumes))
+		return fmt.Sprintf("%d volumes are still attached: %s", len(r.Volumes), Few(r.Volumes))
 	case !r.NotBefore.IsZero():
 		return "all pods have left; pods that were on their way are awaited until " + r.NotBefore.UTC().Format(clockLayout)
 	}
-	return "all pods have left" + r.exemptedText()
+	return "all pods have left" + r.exemptedText() + r.ReturningText()
+}
+
+// ReturningText says whose pods come back to the node, and what to do; empty if none do.
+func (r *Report) ReturningText() string {
+	if len(r.Returning) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; %s puts pods on the node although it is cordoned: scale it down, or remove its toleration of %s or the name of the node "+
+		"from its pods", Few(r.Returning), corev1.TaintNodeUnschedulable)
 }
 
 func (r *Report) exemptedText() string {
@@ -223,7 +244,7 @@ func (r *Report) leftText() string {
 	if more := len(groups) - maxGroups; more > 0 {
 		parts = append(parts, fmt.Sprintf("and %d more reasons", more))
 	}
-	return fmt.Sprintf("%s left: %s", pods(len(r.Remaining)), strings.Join(parts, "; "))
+	return fmt.Sprintf("%s left: %s", pods(len(r.Remaining)), strings.Join(parts, "; ")) + r.ReturningText()
 }
 
 // phrases describe the pods of each reason.
@@ -232,6 +253,7 @@ var phrases = map[Reason]string{
 	Finalizer: "ended and kept by a finalizer", Budget: "blocked", BudgetNever: "blocked until the budget changes", TwoBudgets: "blocked",
 	Webhook: "refused by a webhook", NotAllowed: "refused", EndOfNamespace: "ending with their namespace", Failing: "not evicted yet",
 	Turn: "waiting for their turn", Completion: "to finish by themselves", DoNotDisrupt: "protected by " + AnnotationKarpenter,
+	PodsReturn: "put back by their owner, not evicted",
 }
 
 func (g *Group) text() string {
@@ -241,15 +263,17 @@ func (g *Group) text() string {
 		text += fmt.Sprintf(" since %s until %s", g.Since.UTC().Format(clockLayout), g.Until.UTC().Format(clockLayout))
 	case !g.Until.IsZero():
 		text += " until " + g.Until.UTC().Format(clockLayout)
+	case !g.Since.IsZero():
+		text += " since " + g.Since.UTC().Format(clockLayout)
 	}
 	if g.Detail != "" {
 		text += " (" + shorten(g.Detail) + ")"
 	}
-	return text + ": " + few(g.Pods)
+	return text + ": " + Few(g.Pods)
 }
 
-// few joins the first names and counts the others.
-func few(names []string) string {
+// Few joins the first names and counts the others.
+func Few(names []string) string {
 	if len(names) <= maxNames {
 		return strings.Join(names, ", ")
 	}

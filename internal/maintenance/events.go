@@ -10,6 +10,7 @@ const (
 	EventUncordon       = "UncordonNode"
 	EventRemoved        = "RemovedMaintenance"
 	EventBlocked        = "DrainBlocked"
+	EventPodsReturn     = "PodsReturn"
 	EventCordonRestored = "CordonRestored"
 	EventBudgetExceeded = "BudgetExceeded"
 )
@@ -25,6 +26,8 @@ func EventDocs() []status.EventDoc {
 		{Reason: EventUncordon, Type: "Normal", On: "Node", When: "the node has been uncordoned, and has what it had before the maintenance"},
 		{Reason: EventBlocked, Type: "Warning", On: kind,
 			When: "pods cannot leave until something changes, or the deadline is over; the message says which pods and why"},
+		{Reason: EventPodsReturn, Type: "Warning", On: kind,
+			When: "an owner puts pods on the node although it is cordoned; the message names it, and says what to do"},
 		{Reason: EventBudgetExceeded, Type: "Warning", On: kind,
 			When: "the maintenance begins, because a user created it, although the budget of the node's NodeGroup is used up, no window is open or the " +
 				"group is suspended"},

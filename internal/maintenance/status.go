@@ -3,6 +3,7 @@ package maintenance
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -24,6 +25,7 @@ func (rc *reconciliation) updateStatus(ctx context.Context, in *plan.Input, prog
 		rc.Metrics.observe(rc.group, in.Object.GetName(), after.Phase)
 	}
 	rc.reportBlocked(in, progress)
+	rc.reportReturning(in, progress)
 	if apiequality.Semantic.DeepEqual(*before, after) {
 		return nil
 	}
@@ -83,4 +85,16 @@ func (rc *reconciliation) reportBlocked(in *plan.Input, progress *plan.Progress)
 	}
 	rc.state.reported = progress.Drain.Reason
 	rc.Recorder.Event(in.Object, corev1.EventTypeWarning, EventBlocked, progress.Drain.Message)
+}
+
+// reportReturning emits one event about the owners whose pods return to the node, and another one when there are others.
+func (rc *reconciliation) reportReturning(in *plan.Input, progress *plan.Progress) {
+	if progress.Report == nil {
+		return
+	}
+	text := progress.Report.ReturningText()
+	if text != "" && text != rc.state.returning {
+		rc.Recorder.Event(in.Object, corev1.EventTypeWarning, EventPodsReturn, strings.TrimPrefix(text, "; "))
+	}
+	rc.state.returning = text
 }

@@ -54,6 +54,8 @@ type Pods struct {
 	Priority int32
 	// Tolerant pods run on any tainted Node, too.
 	Tolerant bool
+	// Tolerations are theirs in addition.
+	Tolerations []corev1.Toleration
 
 	Labels, Annotations map[string]string
 	Finalizers          []string
@@ -94,6 +96,7 @@ func (s *Site) template(name string, p Pods) corev1.PodTemplateSpec {
 	if p.Grace != 0 {
 		t.Spec.TerminationGracePeriodSeconds = &p.Grace
 	}
+	t.Spec.Tolerations = p.Tolerations
 	if p.Tolerant {
 		t.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
 	}

@@ -57,6 +57,28 @@ func TestNodeDown_OutOfServiceTaint(t *testing.T) {
 	givenBack(s, node, before)
 }
 
+// TestNodeDown_OutOfServiceTaintInSpiteOfBudget: of a node that is off no eviction can be answered, and no budget allows one.
+func TestNodeDown_OutOfServiceTaintInSpiteOfBudget(t *testing.T) {
+	s := site(t)
+	node := s.AddNode()
+	s.Deployment("needed", harness.Pods{Node: node, Grace: 1, Ends: harness.Never, Tolerations: []corev1.Toleration{
+		{Key: corev1.TaintNodeUnreachable, Operator: corev1.TolerationOpExists},
+	}})
+	s.Budget("needed", "needed", harness.MinAvailable(1))
+	s.Unreachable(node)
+	s.Eventually("it has been off for an hour", func() error {
+		off := s.Node(node)
+		for i := range off.Status.Conditions {
+			off.Status.Conditions[i].LastTransitionTime = metav1.NewTime(time.Now().Add(-time.Hour))
+		}
+		return s.Client.Status().Update(t.Context(), off)
+	})
+	m := s.Maintain(node, &medik8s.DrainSpec{Unreachable: medik8s.UnreachableOutOfService})
+	s.AwaitNode(node, "taint out-of-service", func(n *corev1.Node) error { return harness.Has(n, nil, nil, outOfService) })
+	m.Phase(medik8s.PhaseSucceeded)
+	m.End()
+}
+
 // TestNodeDown_WaitsForVolumes until they are detached, but for those of pods that stay.
 func TestNodeDown_WaitsForVolumes(t *testing.T) {
 	s := site(t)

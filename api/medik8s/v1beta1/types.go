@@ -103,6 +103,21 @@ const (
 	UnreachableOutOfService UnreachablePolicy = "OutOfService"
 )
 
+// ReturningPolicy says what becomes of pods that their owner puts on the node again although it is cordoned.
+//
+// +kubebuilder:validation:Enum=Tolerating;Ignore;Wait
+type ReturningPolicy string
+
+// The policies. The zero value is ReturningTolerating.
+const (
+	// ReturningTolerating: those that tolerate the cordon stay, as pods of DaemonSets do; the others are evicted less and less often.
+	ReturningTolerating ReturningPolicy = "Tolerating"
+	// ReturningIgnore: all of them stay.
+	ReturningIgnore ReturningPolicy = "Ignore"
+	// ReturningWait: none stays; they are evicted less and less often, and the node is not drained before they stay away.
+	ReturningWait ReturningPolicy = "Wait"
+)
+
 // Convention is a label or annotation of another project that exempts pods.
 //
 // +kubebuilder:validation:Enum=ClusterAPI;Karpenter
@@ -160,6 +175,10 @@ type DrainSpec struct {
 	//
 	// +optional
 	Unreachable UnreachablePolicy `json:"unreachable,omitempty"`
+	// ReturningPods says what becomes of pods that their owner puts on the node again although it is cordoned.
+	//
+	// +optional
+	ReturningPods ReturningPolicy `json:"returningPods,omitempty"`
 	// WaitForVolumes waits, when the pods are gone, until their volumes are detached from the node.
 	//
 	// +optional

@@ -219,6 +219,9 @@ func drawPlan(text *cmdutil.Text, document *view.MaintenancePlan, cordoned bool)
 			text.Printf("    ! %s\n", pod)
 		}
 	}
+	for _, owner := range document.MayReturn {
+		text.Printf("\n  ! pods of %s tolerate the cordon and could come back; spec.drain.returningPods says what becomes of them\n", owner)
+	}
 	for _, budget := range document.Budgets {
 		if budget.Allowed > 0 && budget.Here > int(budget.Allowed) {
 			text.Printf("\n  PodDisruptionBudget %s allows %d of its %d pods here to leave at once; the others follow as it allows.\n",

@@ -55,6 +55,8 @@ type MaintenancePlan struct {
 	Budgets []Budget       `json:"budgets"`
 	Total   int            `json:"total"`
 	Alone   string         `json:"alone,omitempty"`
+	// MayReturn are the owners whose pods could come back to the node, because they tolerate its cordon.
+	MayReturn []string `json:"mayReturn,omitempty"`
 }
 
 // BlockedGroup is pods that cannot leave for the same reason.
@@ -167,7 +169,7 @@ func (d *Drain) Plan(now time.Time) (*MaintenancePlan, error) {
 	}
 	document := &MaintenancePlan{
 		TypeMeta: TypeMeta{APIVersion, "MaintenancePlan"}, Node: d.Node.Name, Evict: []string{}, Blocked: []BlockedGroup{},
-		Budgets: d.budgets(&report), Total: report.Total, Alone: alone(&report),
+		Budgets: d.budgets(&report), Total: report.Total, Alone: alone(&report), MayReturn: report.MayReturn,
 	}
 	for _, group := range report.Groups() {
 		if group.Reason == drain.Evicting {

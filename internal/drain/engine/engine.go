@@ -25,7 +25,7 @@ type Settings struct {
 	// RequestsPerSecond bounds the evictions and deletions of pods of all nodes together; Burst is the largest number of them at once.
 	RequestsPerSecond float64
 	Burst             int
-	// Workers is how many requests may be in progress; less than one counts as one.
+	// Workers is how many requests may be in progress, without those that wait for an admission webhook; less than one counts as one.
 	Workers int
 	// Clock returns the time; nil is the real clock.
 	Clock clock.WithTicker
@@ -43,7 +43,6 @@ type Engine struct {
 	selectors *selectors
 
 	metrics *Metrics
-	workers int
 
 	// answered has an event when the answer for a pod of a node has changed.
 	answered watch.NodeEvents
@@ -63,8 +62,8 @@ func New(pods Pods, cache, live client.Reader, writer client.Client, metrics *Me
 		limit = rate.Limit(settings.RequestsPerSecond)
 	}
 	e := &Engine{
-		pods: pods, cache: cache, live: live, writer: writer, clock: settings.Clock, metrics: metrics, workers: max(settings.Workers, 1),
-		queue:     newQueue(settings.Clock, rate.NewLimiter(limit, max(settings.Burst, 1)), metrics),
+		pods: pods, cache: cache, live: live, writer: writer, clock: settings.Clock, metrics: metrics,
+		queue:     newQueue(settings.Clock, rate.NewLimiter(limit, max(settings.Burst, 1)), metrics, max(settings.Workers, 1)),
 		selectors: newSelectors(), emptied: map[string]time.Time{},
 	}
 	e.queue.send, e.queue.assess, e.queue.changed = e.send, e.assess, e.answered.Emit
@@ -73,7 +72,7 @@ func New(pods Pods, cache, live client.Reader, writer client.Client, metrics *Me
 
 // Start makes requests until the context ends. The leader runs it.
 func (e *Engine) Start(ctx context.Context) error {
-	e.queue.run(ctx, e.workers)
+	e.queue.run(ctx)
 	return nil
 }
 

@@ -19,8 +19,8 @@ const (
 	unobservedTimeout = 5 * time.Second
 	// probeInterval is how often one pod of a budget is evicted although the status in the cache does not allow it: the status may be wrong.
 	probeInterval = 2 * time.Minute
-	// requestTimeout bounds one request; the API server may take 10 s when several update the status of one budget.
-	requestTimeout = 15 * time.Second
+	// requestTimeout bounds one request. The API server waits up to 30 s for an admission webhook, and up to 10 s for the status of a budget.
+	requestTimeout = 35 * time.Second
 	// stopTimeout bounds a request that is in progress when the operator stops, within the grace period of its manager.
 	stopTimeout = 5 * time.Second
 )
@@ -37,6 +37,7 @@ type Queue struct {
 	limiter *rate.Limiter
 	metrics *Metrics
 	clock   clock.WithTicker
+	lanes   *lanes
 	ready   workqueue.TypedDelayingInterface[types.UID]
 
 	mu      sync.Mutex
@@ -56,6 +57,9 @@ type entry struct {
 	// it has to pass on if it does not need it.
 	waiting, offered bool
 	budgets          []types.NamespacedName
+	// parked reports whether it waits for one of its lanes; turn is the lane that has queued it, which it has to pass on if it does not enter.
+	parked bool
+	turn   string
 	// answer is the last answer, and times how often it was the same; 0 before the first.
 	answer drain.Answer
 	times  int
@@ -82,18 +86,19 @@ type eviction struct {
 	at  time.Time
 }
 
-func newQueue(clk clock.WithTicker, limiter *rate.Limiter, metrics *Metrics) *Queue {
+// newQueue returns a queue with as many requests in progress as there are workers, without those that are not answered soon.
+func newQueue(clk clock.WithTicker, limiter *rate.Limiter, metrics *Metrics, workers int) *Queue {
 	return &Queue{
-		clock: clk, limiter: limiter, metrics: metrics, changed: func(string) {},
+		clock: clk, limiter: limiter, metrics: metrics, changed: func(string) {}, lanes: newLanes(workers),
 		ready:   workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[types.UID]{Clock: clk}),
 		entries: map[types.UID]*entry{}, nodes: map[string]map[types.UID]bool{}, budgets: map[types.NamespacedName]*budget{},
 	}
 }
 
 // run processes the queue until the context ends.
-func (q *Queue) run(ctx context.Context, workers int) {
+func (q *Queue) run(ctx context.Context) {
 	var group sync.WaitGroup
-	for range workers {
+	for range q.lanes.limit * maxUnanswered {
 		group.Go(func() {
 			for {
 				uid, end := q.ready.Get()
@@ -136,6 +141,7 @@ func (q *Queue) SetTasks(node string, tasks []drain.Task) {
 		if e := q.entries[uid]; e != nil && !wanted[uid] {
 			delete(q.entries, uid)
 			q.offerNext(e)
+			q.passOn(e)
 		}
 	}
 	if len(wanted) == 0 {
@@ -167,10 +173,14 @@ func (q *Queue) process(ctx context.Context, uid types.UID) {
 	task := e.task
 	q.mu.Unlock()
 	verdict, present := q.assess(ctx, task)
-	counted, admitted := q.admit(task, verdict, present)
+	counted, lanes, admitted := q.admit(task, verdict, present)
 	if !admitted {
+		q.mu.Lock()
+		q.passOn(e)
+		q.mu.Unlock()
 		return
 	}
+	defer q.leave(lanes)
 	if err := q.limiter.Wait(ctx); err != nil {
 		return // the operator stops
 	}
@@ -179,7 +189,9 @@ func (q *Queue) process(ctx context.Context, uid types.UID) {
 		q.finish(counted, task.UID, false)
 		return
 	}
+	release := q.lanes.acquire()
 	err := q.request(ctx, task)
+	release()
 	answer := drain.AnswerOf(err)
 	q.finish(counted, task.UID, answer.Outcome == drain.Accepted)
 	if q.recordAnswer(task, answer) {
@@ -214,32 +226,70 @@ func (q *Queue) wanted(task drain.Task) bool {
 
 // admit reports whether the request for a pod may be made now, and returns the budget that it counts against, if any. If not, the pod is queued again
 // when that may have changed.
-func (q *Queue) admit(task drain.Task, verdict drain.Verdict, present bool) (counted *budget, admitted bool) {
+func (q *Queue) admit(task drain.Task, verdict drain.Verdict, present bool) (counted *budget, lanes []string, admitted bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	e, now := q.entries[task.UID], q.clock.Now()
 	if e == nil || e.requesting {
-		return nil, false
+		return nil, nil, false
 	}
 	if !present {
 		q.offerNext(e)
-		return nil, false
+		return nil, nil, false
 	}
 	if next := later(e.next, q.throttledUntil); now.Before(next) {
 		q.ready.AddAfter(task.UID, next.Sub(now))
 		q.offerNext(e)
-		return nil, false
+		return nil, nil, false
+	}
+	if lanes = lanesOf(e); !q.lanes.free(e, lanes) {
+		q.offerNext(e)
+		return nil, nil, false
 	}
 	if task.Grace == nil {
 		if counted, admitted = q.reserve(e, verdict, now); !admitted {
-			return nil, false
+			return nil, nil, false
 		}
 	}
 	if counted == nil {
 		q.offerNext(e)
 	}
-	e.requesting, e.waiting, e.offered = true, false, false
-	return counted, true
+	e.requesting, e.waiting, e.offered, e.turn = true, false, false, ""
+	q.lanes.enter(lanes)
+	return counted, lanes, true
+}
+
+// leave ends a request in its lanes, and queues the next pod that waits for each.
+func (q *Queue) leave(lanes []string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, lane := range lanes {
+		q.lanes.leave(lane)
+		q.next(lane)
+	}
+}
+
+// passOn queues the next pod of a lane in place of one that has not entered it.
+func (q *Queue) passOn(e *entry) {
+	if lane := e.turn; lane != "" {
+		e.turn = ""
+		q.next(lane)
+	}
+}
+
+// next queues the next pod that waits for a lane, if it is free.
+func (q *Queue) next(lane string) {
+	for waiting := q.lanes.parked[lane]; len(waiting) > 0 && q.lanes.busy[lane] < q.lanes.limit; waiting = q.lanes.parked[lane] {
+		q.lanes.parked[lane] = waiting[1:]
+		if len(waiting) == 1 {
+			delete(q.lanes.parked, lane)
+		}
+		if e := q.entries[waiting[0]]; e != nil && e.parked {
+			e.parked, e.turn = false, lane
+			q.ready.Add(waiting[0])
+			return
+		}
+	}
 }
 
 // offerNext offers a disruption to the next pod in place of one that it was offered to and that does not need it.

@@ -60,7 +60,7 @@ func newTestQueue(t *testing.T) *testQueue {
 		t.Fatal(err)
 	}
 	q := &testQueue{
-		Queue: newQueue(clock.RealClock{}, rate.NewLimiter(rate.Inf, 1), metrics), t: t,
+		Queue: newQueue(clock.RealClock{}, rate.NewLimiter(rate.Inf, 1), metrics, 3), t: t,
 		allowed: map[string]int{}, budgets: map[string][]string{}, answers: map[string]error{}, gone: map[string]bool{},
 	}
 	q.send = func(_ context.Context, task drain.Task) error {

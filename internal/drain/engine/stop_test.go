@@ -17,7 +17,7 @@ func TestQueue_RunEndsWithTheContext(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			q.run(ctx, 3)
+			q.run(ctx)
 		}()
 		for i := range 20 {
 			node := fmt.Sprintf("n%d", i)
@@ -58,7 +58,7 @@ func TestQueue_CompletesTheRequest(t *testing.T) {
 				}
 				q.SetTasks("n1", tasks("n1", "a"))
 				begun := time.Now()
-				q.run(ctx, 1)
+				q.run(ctx)
 				if took := time.Since(begun); !errors.Is(got, c.want) || took > stopTimeout {
 					t.Errorf("the request ended with %v after %s, want %v", got, took, c.want)
 				}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,11 +22,14 @@ type smallPod struct {
 	uid                            types.UID
 	labels                         map[string]string
 	phase                          corev1.PodPhase
+	ownerVersion                   string
 	ownerKind, ownerName           string
-	grace                          int64
-	priority                       int32
-	hasGrace, hasPriority, ready   bool
-	// tolerations are those of taints with the effect NoExecute that last, as JSON; most pods have none.
+	// created is in seconds since 1970.
+	created                      int64
+	grace                        int64
+	priority                     int32
+	hasGrace, hasPriority, ready bool
+	// tolerations are those of taints with the effect NoExecute that last, and of the cordon, as JSON; most pods have none.
 	tolerations string
 	// rare is nil for most pods.
 	rare *rarePart
@@ -33,7 +37,6 @@ type smallPod struct {
 
 type rarePart struct {
 	ends        *metav1.Time
-	created     metav1.Time
 	endsWithin  *int64
 	finalizers  []string
 	annotations map[string]string
@@ -52,9 +55,10 @@ func TrimPod(object any) (any, error) {
 	}
 	small := &smallPod{
 		namespace: compact.Text(pod.Namespace), name: pod.Name, version: pod.ResourceVersion, node: compact.Text(pod.Spec.NodeName), uid: pod.UID,
-		phase: compact.Text(pod.Status.Phase), labels: sharedLabels.Share(compact.Texts(cutLabels(pod.Labels))), rare: rareOf(pod),
+		phase: compact.Text(pod.Status.Phase), created: pod.CreationTimestamp.Unix(), labels: sharedLabels.Share(compact.Texts(cutLabels(pod.Labels))), rare: rareOf(pod),
 	}
 	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil {
+		small.ownerVersion = compact.Text(bounded.Text(owner.APIVersion, maxName))
 		small.ownerKind, small.ownerName = compact.Text(bounded.Text(owner.Kind, maxName)), compact.Text(bounded.Text(owner.Name, maxName))
 	}
 	if grace := pod.Spec.TerminationGracePeriodSeconds; grace != nil {
@@ -78,10 +82,12 @@ func TrimPod(object any) (any, error) {
 	return small, nil
 }
 
-// lastingTolerations returns the tolerations that keep a pod on a node with a taint of the effect NoExecute for as long as it has the taint.
+// lastingTolerations returns the tolerations that keep a pod on a node with a taint of the effect NoExecute for as long as it has the taint, and those
+// that let it come to a cordoned node.
 func lastingTolerations(pod *corev1.Pod) (lasting []corev1.Toleration) {
 	for _, toleration := range pod.Spec.Tolerations {
-		if toleration.TolerationSeconds == nil && (toleration.Effect == "" || toleration.Effect == corev1.TaintEffectNoExecute) {
+		keeps := toleration.Effect == "" || toleration.Effect == corev1.TaintEffectNoExecute
+		if toleration.TolerationSeconds == nil && (keeps || toleration.Key == corev1.TaintNodeUnschedulable || toleration.Key == "") {
 			lasting = append(lasting, toleration)
 		}
 	}
@@ -122,10 +128,6 @@ func cutLabels(labels map[string]string) map[string]string {
 func rareOf(pod *corev1.Pod) *rarePart {
 	rare := &rarePart{ends: pod.DeletionTimestamp, endsWithin: pod.DeletionGracePeriodSeconds}
 	rare.finalizers = slices.Clone(pod.Finalizers[:min(len(pod.Finalizers), maxFinalizers)])
-	if rare.ends != nil {
-		// A grace period that is out of range is counted from then.
-		rare.created = pod.CreationTimestamp
-	}
 	for _, key := range []string{drain.AnnotationMirror, drain.AnnotationKarpenter} {
 		if value, ok := pod.Annotations[key]; ok {
 			if rare.annotations == nil {
@@ -172,11 +174,14 @@ func (p *smallPod) pod() *corev1.Pod {
 			Phase: p.phase, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse}},
 		},
 	}
+	if p.created > 0 {
+		pod.CreationTimestamp = metav1.Time{Time: time.Unix(p.created, 0).UTC()}
+	}
 	if p.ready {
 		pod.Status.Conditions[0].Status = corev1.ConditionTrue
 	}
 	if p.ownerKind != "" {
-		pod.OwnerReferences = []metav1.OwnerReference{{Kind: p.ownerKind, Name: p.ownerName, Controller: new(true)}}
+		pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: p.ownerVersion, Kind: p.ownerKind, Name: p.ownerName, Controller: new(true)}}
 	}
 	if p.hasGrace {
 		pod.Spec.TerminationGracePeriodSeconds = &p.grace
@@ -195,7 +200,7 @@ func (p *smallPod) pod() *corev1.Pod {
 }
 
 func (r *rarePart) add(pod *corev1.Pod) {
-	pod.CreationTimestamp, pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds, pod.Finalizers = r.created, r.ends, r.endsWithin, r.finalizers
+	pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds, pod.Finalizers = r.ends, r.endsWithin, r.finalizers
 	pod.Annotations, pod.Status.StartTime = r.annotations, r.started
 	for _, claim := range r.claims {
 		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{

@@ -120,7 +120,7 @@ func TestTrimPod(t *testing.T) {
 			Annotations:       map[string]string{drain.AnnotationKarpenter: "1h", drain.AnnotationMirror: "x"},
 			CreationTimestamp: metav1.Time{Time: start.Add(-2 * time.Hour)},
 			DeletionTimestamp: &metav1.Time{Time: start}, DeletionGracePeriodSeconds: new(int64(5)), Finalizers: []string{"a/b"},
-			OwnerReferences: []metav1.OwnerReference{{Kind: "ReplicaSet", Name: "web", Controller: new(true)}},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web", Controller: new(true)}},
 		},
 		Spec: corev1.PodSpec{
 			NodeName: "n1", TerminationGracePeriodSeconds: new(int64(60)), Priority: new(int32(9)),

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -9,6 +10,7 @@ import (
 	"github.com/drover-io/drover/internal/drain"
 	"github.com/drover-io/drover/internal/nodelease"
 	"github.com/drover-io/drover/internal/status"
+	"github.com/drover-io/drover/provider"
 )
 
 // The conditions of a drain that has ended, in the words of machine-api-operator.
@@ -41,9 +43,25 @@ func drainNode(in *Input) (step Step, drained bool) {
 	case in.Pods == nil:
 		return do(EvictPods), false
 	case in.Pods.Done():
-		return finishDrain("all pods have left"), false
+		return finishDrain(in.Pods.Text()), false
+	case in.isNodeDown() && in.Unserved == nil && !in.Get.Asked:
+		return do(GetInstance), false
+	case in.isNodeDown() && in.isOff():
+		return finishDrain("the instance is gone or turned off, and its pods have ended with it"), false
 	}
 	return in.unlessTimedOut(in.drainWait()), false
+}
+
+// isNodeDown reports whether the kubelet of the Node says nothing, or that it is not ready.
+func (in *Input) isNodeDown() bool {
+	return slices.ContainsFunc(in.Link.Node.Status.Conditions, func(condition corev1.NodeCondition) bool {
+		return condition.Type == corev1.NodeReady && condition.Status != corev1.ConditionTrue
+	})
+}
+
+// isOff reports whether the provider has said that the instance is gone or turned off: its pods do not run, and no kubelet can end them.
+func (in *Input) isOff() bool {
+	return in.isMissing() || in.Get.Err == nil && in.Instance() != nil && in.Instance().State == provider.Stopped
 }
 
 // drainWait waits for the pods that are left.

@@ -214,7 +214,7 @@ func remove(in *Input) Step {
 		return do(SaveStatus)
 	case in.Unserved == nil && !in.Get.Asked && in.mustIdentify():
 		return do(GetInstance)
-	case in.Get.Err != nil && !isInvalid(in.Get.Err):
+	case in.Get.Err != nil && !isInvalid(in.Get.Err) && in.Pods == nil:
 		return stop(in.providerWait(operationGet, in.Get.Err))
 	case !in.Link.Searched:
 		return do(FindNode)

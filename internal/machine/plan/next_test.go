@@ -236,6 +236,14 @@ func TestNext_Drain(t *testing.T) {
 		return func(in *Input) { in.Machine.Annotations[AnnotationDrainTimeout] = text }
 	}
 	late := func(in *Input) { in.Now = now.Add(5 * time.Minute) }
+	down := func(answer Answer) func(*Input) {
+		return func(in *Input) {
+			in.Link.Node = in.Link.Node.DeepCopy()
+			in.Link.Node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown}}
+			in.Get = answer
+		}
+	}
+	left := pods(drain.RemainingPod{})
 	noNode := func(in *Input) { in.Link, in.Machine.Status.NodeRef = Link{Searched: true}, nil }
 	nodeGone := func(in *Input) { in.Link = Link{Searched: true} }
 	ambiguous := func(in *Input) { in.Link = Link{Searched: true, Conflict: "two Nodes"} }
@@ -271,6 +279,14 @@ func TestNext_Drain(t *testing.T) {
 			"Stop Drained=False/Denied event DrainRequeued retry 1m0s"},
 		"cordoned": {newInput(withDeletion, cordoned), "EvictPods"},
 		"pods are left": {newInput(withDeletion, cordoned, pods(drain.RemainingPod{})),
+			"Stop Drained=False/Draining event DrainProceeds retry 1m0s evicting"},
+		"Node is down":                       {newInput(withDeletion, cordoned, left, down(Answer{})), "GetInstance"},
+		"Node is down, the instance is gone": {newInput(withDeletion, cordoned, left, down(Answer{Asked: true})), "EndDrain DrainSucceeded"},
+		"Node is down, the instance is off": {newInput(withDeletion, cordoned, left, down(Answer{Asked: true,
+			Instance: &provider.Instance{State: provider.Stopped}})), "EndDrain DrainSucceeded"},
+		"Node is down, the instance runs": {newInput(withDeletion, cordoned, left, down(Answer{Asked: true, Instance: &provider.Instance{}})),
+			"Stop Drained=False/Draining event DrainProceeds retry 1m0s evicting"},
+		"Node is down, the provider does not answer": {newInput(withDeletion, cordoned, left, down(Answer{Asked: true, Err: errors.New("down")})),
 			"Stop Drained=False/Draining event DrainProceeds retry 1m0s evicting"},
 		"pods are left, timed out": {newInput(withDeletion, cordoned, pods(drain.RemainingPod{}), timeout("5m"), late),
 			"EndDrain DrainTimeoutDrainRequeued"},

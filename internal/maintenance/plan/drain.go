@@ -20,8 +20,8 @@ func DrainOptions(from *medik8s.DrainSpec) (drain.Options, error) {
 	options := drain.Options{
 		ByPriority: from.Order == medik8s.OrderPriority, Force: from.Force, Volumes: from.WaitForVolumes,
 		ClusterAPI: slices.Contains(from.Honor, medik8s.ConventionClusterAPI), Karpenter: slices.Contains(from.Honor, medik8s.ConventionKarpenter),
-		Unreachable: drain.Unreachable(from.Unreachable),
-		Deadline:    duration(from.Deadline), MinimumTime: duration(from.MinimumTime), VolumesTimeout: duration(from.VolumesTimeout),
+		Unreachable: drain.Unreachable(from.Unreachable), Returning: drain.Returning(from.ReturningPods),
+		Deadline: duration(from.Deadline), MinimumTime: duration(from.MinimumTime), VolumesTimeout: duration(from.VolumesTimeout),
 	}
 	for i := range from.PodRules {
 		rule, err := drainRule(&from.PodRules[i])

@@ -180,6 +180,9 @@ func (p *Progress) SetPreview(report *drain.Report) {
 	if len(blocked) > 0 {
 		text += "; blocked now: " + strings.Join(blocked, ", ")
 	}
+	if len(report.MayReturn) > 0 {
+		text += "; could come back, since they tolerate the cordon: pods of " + drain.Few(report.MayReturn)
+	}
 	p.Report, p.Drain = report, Condition{Reason: ReasonDryRun, Message: text}
 }
 
@@ -196,6 +199,9 @@ func drainCondition(report *drain.Report) Condition {
 		condition.Reason = ReasonMinimumTime
 	case report.Blocked():
 		condition.Reason = ReasonBlocked
+		if report.BlockedByReturning() {
+			condition.Reason = ReasonPodsReturn
+		}
 	}
 	return condition
 }

@@ -1,0 +1,101 @@
+package drain
+
+import (
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Returning is the policy for pods whose owner puts them on the node although it is cordoned.
+type Returning string
+
+// The policies.
+const (
+	// LeaveTolerating leaves those that tolerate the cordon on the node, as pods of DaemonSets. The zero value means LeaveTolerating.
+	LeaveTolerating Returning = "Tolerating"
+	// LeaveAll leaves all of them.
+	LeaveAll Returning = "Ignore"
+	// LeaveNone leaves none: the node is not drained before they stay away.
+	LeaveNone Returning = "Wait"
+)
+
+const (
+	// maxReturnDelay bounds how long a pod that has returned is left in peace before it is evicted.
+	maxReturnDelay = 10 * time.Minute
+	// lateArrival is how long after the cordon a pod may come that was on its way: the scheduler may not have seen the cordon.
+	lateArrival = 10 * time.Second
+)
+
+// returns reports whether a pod has come to the node after the cordon, by its owner: one that has evicted pods replaced there would be evicted in a
+// loop. Creation and cordon are on the cluster, so that every process decides alike.
+func (d *decider) returns(pod *corev1.Pod) bool {
+	return !d.in.Since.IsZero() && metav1.GetControllerOfNoCopy(pod) != nil && pod.CreationTimestamp.After(d.in.Since)
+}
+
+// staysReturned reports whether a pod that has returned is left on the node. A taint with the effect NoExecute deletes it all the same.
+func (d *decider) staysReturned(pod *corev1.Pod) bool {
+	if len(d.in.Options.Taints) > 0 || finished(pod) || pod.DeletionTimestamp != nil || !d.returns(pod) {
+		return false
+	}
+	switch d.in.Options.Returning {
+	case LeaveAll:
+	case LeaveNone:
+		return false
+	default:
+		if !Tolerates(pod, []corev1.Taint{cordonTaint}) {
+			return false
+		}
+	}
+	d.noteReturning(pod)
+	return true
+}
+
+// evictReturned evicts a pod that has returned when it has been on the node for as long as the node was cordoned before, so that the time between
+// two evictions doubles.
+func (d *decider) evictReturned(pod *corev1.Pod) {
+	delay := pod.CreationTimestamp.Sub(d.in.Since)
+	if delay > lateArrival {
+		d.noteReturning(pod)
+	}
+	at := pod.CreationTimestamp.Add(min(delay, maxReturnDelay))
+	switch {
+	case !d.in.Now.Before(at):
+		d.evict(pod)
+		return
+	case delay > lateArrival:
+		d.out.Report.Remaining = append(d.out.Report.Remaining, RemainingPod{
+			Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Reason: PodsReturn, Detail: ownerText(pod), Until: at,
+		})
+	default:
+		d.addRemaining(pod, RemainingPod{Reason: Evicting})
+	}
+	d.out.Report.wake(at)
+}
+
+func (d *decider) noteReturning(pod *corev1.Pod) {
+	d.out.Report.Returning = addSorted(d.out.Report.Returning, ownerText(pod))
+}
+
+// noteMayReturn notes, before the cordon, the owner of a pod that could come back because it tolerates the cordon.
+func (d *decider) noteMayReturn(pod *corev1.Pod) {
+	if d.in.Since.IsZero() && len(d.in.Options.Taints) == 0 && metav1.GetControllerOfNoCopy(pod) != nil &&
+		Tolerates(pod, []corev1.Taint{cordonTaint}) {
+		d.out.Report.MayReturn = addSorted(d.out.Report.MayReturn, ownerText(pod))
+	}
+}
+
+func addSorted(texts []string, text string) []string {
+	at, found := slices.BinarySearch(texts, text)
+	if found {
+		return texts
+	}
+	return slices.Insert(texts, at, text)
+}
+
+// ownerText names the controller of a pod.
+func ownerText(pod *corev1.Pod) string {
+	owner := metav1.GetControllerOfNoCopy(pod)
+	return owner.Kind + " " + pod.Namespace + "/" + owner.Name
+}

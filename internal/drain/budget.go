@@ -1,6 +1,7 @@
 package drain
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -52,7 +53,7 @@ func Assess(pod *corev1.Pod, budgets []*policyv1.PodDisruptionBudget) Verdict {
 	}
 	v.Counted, v.Allowed = true, int(budget.Status.DisruptionsAllowed)
 	v.Outcome, v.Text = assessStatus(budget)
-	v.Never = v.Outcome == BudgetSpent && neverAllows(budget)
+	v.Never = v.Outcome == BudgetSpent && (neverAllows(budget) || strings.Contains(syncFailure(budget), noScale))
 	if v.Never {
 		v.Text += "; it cannot allow any as it is"
 	}
@@ -76,7 +77,11 @@ func unhealthyEvictable(pod *corev1.Pod, budget *policyv1.PodDisruptionBudget) b
 func assessStatus(budget *policyv1.PodDisruptionBudget) (outcome Outcome, text string) {
 	status := budget.Status
 	name := budget.Namespace + "/" + budget.Name
+	failure := syncFailure(budget)
 	switch {
+	case failure != "" && status.DisruptionsAllowed == 0:
+		// Its status remains that of the last generation that could be computed.
+		return BudgetSpent, fmt.Sprintf("PodDisruptionBudget %s cannot be computed: %s", name, failure)
 	case status.ObservedGeneration < budget.Generation:
 		return BudgetUnknown, fmt.Sprintf("PodDisruptionBudget %s is still being processed", name)
 	case status.DisruptionsAllowed < 0:
@@ -86,12 +91,21 @@ func assessStatus(budget *policyv1.PodDisruptionBudget) (outcome Outcome, text s
 	case status.DisruptionsAllowed > 0:
 		return Accepted, ""
 	}
-	for _, condition := range status.Conditions {
+	return BudgetSpent, fmt.Sprintf("PodDisruptionBudget %s needs %d healthy pods and has %d", name, status.DesiredHealthy, status.CurrentHealthy)
+}
+
+// noScale is what Kubernetes says of a budget in percent, or of maxUnavailable, for pods of a kind that does not say how many there should be
+// (https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/disruption/disruption.go).
+const noScale = "does not implement the scale subresource"
+
+// syncFailure returns why Kubernetes cannot compute a budget; empty if it can.
+func syncFailure(budget *policyv1.PodDisruptionBudget) string {
+	for _, condition := range budget.Status.Conditions {
 		if condition.Type == policyv1.DisruptionAllowedCondition && condition.Reason == policyv1.SyncFailedReason {
-			return BudgetSpent, fmt.Sprintf("PodDisruptionBudget %s cannot be computed: %s", name, condition.Message)
+			return cmp.Or(condition.Message, "unknown")
 		}
 	}
-	return BudgetSpent, fmt.Sprintf("PodDisruptionBudget %s needs %d healthy pods and has %d", name, status.DesiredHealthy, status.CurrentHealthy)
+	return ""
 }
 
 // neverAllows reports whether a budget allows no disruption although all of its pods are healthy. That is known only when its status is current and

@@ -82,6 +82,10 @@ func TestAssess(t *testing.T) {
 		{"status that could not be computed", ready, []*policyv1.PodDisruptionBudget{status(func(s *policyv1.PodDisruptionBudgetStatus) {
 			s.Conditions = []metav1.Condition{{Type: policyv1.DisruptionAllowedCondition, Reason: policyv1.SyncFailedReason, Message: "no scale"}}
 		})}, BudgetSpent, true, false, "cannot be computed: no scale"},
+		{"status that cannot be computed", ready, []*policyv1.PodDisruptionBudget{status(func(s *policyv1.PodDisruptionBudgetStatus) {
+			s.Conditions = []metav1.Condition{{Type: policyv1.DisruptionAllowedCondition, Reason: policyv1.SyncFailedReason,
+				Message: "jobs.batch does not implement the scale subresource"}}
+		})}, BudgetSpent, true, true, "cannot be computed: jobs.batch"},
 		{"two budgets", ready, []*policyv1.PodDisruptionBudget{newBudget(), another}, SeveralBudgets, false, false, "shop/all and shop/web"},
 		{"not ready, enough pods are healthy", unready, []*policyv1.PodDisruptionBudget{newBudget()}, Accepted, false, false, ""},
 		{"not ready, too few pods are healthy", unready, []*policyv1.PodDisruptionBudget{ifHealthy}, BudgetSpent, true, false, "has 1"},

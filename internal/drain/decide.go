@@ -118,7 +118,7 @@ func (in *Input) unknownSince() (since time.Time, unknown bool) {
 // by Options.Unreachable that it is off, and a kubelet that restarts is back by then.
 const outOfServiceGrace = time.Minute
 
-// declareOutOfService has the node tainted whatever blocks its drain: nobody can answer an eviction there
+// declareOutOfService has the node tainted whatever blocks its drain: no kubelet can answer an eviction there
 // (https://kubernetes.io/docs/concepts/cluster-administration/node-shutdown/#non-graceful-node-shutdown).
 func (d *decider) declareOutOfService() {
 	if !d.unreachable || d.in.Options.Unreachable != OutOfService || d.in.Since.IsZero() {

@@ -107,14 +107,14 @@ func (l *Leases) Release(ctx context.Context, node string) error {
 	return nil
 }
 
-// clear removes holder and times from a lease, as node-maintenance-operator of the kubevirt group does.
+// clear removes what a lease says, as node-maintenance-operator of the kubevirt group does.
 func (l *Leases) clear(ctx context.Context, lease *coordinationv1.Lease) error {
 	if HolderOf(lease) == "" {
 		return nil
 	}
 	changed := lease.DeepCopy()
 	changed.Spec.HolderIdentity, changed.Spec.LeaseDurationSeconds = nil, nil
-	changed.Spec.AcquireTime, changed.Spec.RenewTime = nil, nil
+	changed.Spec.AcquireTime, changed.Spec.RenewTime, changed.Spec.LeaseTransitions = nil, nil, nil
 	return l.update(ctx, changed)
 }
 

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
+	"github.com/drover-io/drover/internal/apitest/builder"
 	"github.com/drover-io/drover/internal/maintenance"
 	"github.com/drover-io/drover/internal/maintenance/plan"
 	"github.com/drover-io/drover/test/harness"
@@ -204,4 +205,15 @@ func TestDrain_MaintenanceDeletedDuringDrain(t *testing.T) {
 	if after := uids(s.Pods("app")); fmt.Sprint(after) != fmt.Sprint(pods) {
 		t.Errorf("the pods are %v, and were %v", after, pods)
 	}
+}
+
+// TestBudget_KindWithoutScale: a Job does not say how many pods it should have, so a budget that needs that number never allows a disruption.
+func TestBudget_KindWithoutScale(t *testing.T) {
+	s := site(t)
+	node := s.AddNode()
+	s.Job("batch", harness.Pods{Node: node, Completes: harness.Never})
+	s.CreateWithCleanup(builder.PodDisruptionBudget(s.Name, "batch", map[string]string{harness.AppLabel: "batch"}, harness.MaxUnavailable(1)))
+	m := s.Maintain(node, nil)
+	m.Condition(plan.ConditionDrained, plan.ReasonBlocked, "1 blocked until the budget changes")
+	m.Condition(plan.ConditionDrained, plan.ReasonBlocked, "does not implement the scale subresource; it cannot allow any as it is")
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
@@ -51,10 +52,14 @@ func TestKubevirt_OlderGroup(t *testing.T) {
 	if own == nil {
 		t.Fatal("the second lease was deleted")
 	}
-	if own.Spec.HolderIdentity != nil || own.Spec.AcquireTime != nil || own.Spec.RenewTime != nil || own.Spec.LeaseDurationSeconds != nil {
+	if own.Spec != (coordinationv1.LeaseSpec{}) {
 		t.Errorf("the second lease was not emptied: %v", own.Spec)
 	}
-	t.Run("and again, with the lease that is there", func(t *testing.T) {
+	t.Run("and again, with the lease that is there and has no owner", func(t *testing.T) {
+		own.OwnerReferences = nil
+		if err := s.Client.Update(t.Context(), own); err != nil {
+			t.Fatal(err)
+		}
 		m := s.MaintainKubevirt(node)
 		m.Phase(medik8s.PhaseSucceeded)
 		if own := s.GetLease(harness.SystemNamespace, node); own.Spec.HolderIdentity == nil {

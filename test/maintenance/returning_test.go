@@ -44,7 +44,7 @@ func TestDrain_PodsReturn(t *testing.T) {
 	if _, err := s.Cluster.Audit().Sync(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	// Kubernetes has no fractions of seconds: what returns within the second of the cordon cannot be told from what was there before.
+	// Kubernetes has no fractions of seconds: what returns within the second of the cordon looks like what was there before.
 	if count := evictions(s, mark, "clings"); count < 1 || count > 5 {
 		t.Errorf("%d evictions, want one, and few more within the first second", count)
 	}

@@ -229,7 +229,7 @@ func (rc *reconciliation) verify(ctx context.Context, taints []corev1.Taint) (v 
 	err = pages.Each(ctx, rc.Guard.Live, &corev1.PodList{}, ofNode, func(pod *corev1.Pod) bool {
 		switch owner := metav1.GetControllerOfNoCopy(pod); {
 		case !losesPod(pod, taints):
-		case owner != nil && owner.Kind == "DaemonSet":
+		case owner != nil && drain.IsDaemonSet(owner):
 			if lost++; lost <= maxLost {
 				names = append(names, pod.Namespace+"/"+pod.Name)
 			}

@@ -191,7 +191,7 @@ func (l *largePods) List(_ context.Context, list client.ObjectList, options ...c
 func TestVerify_DaemonSets(t *testing.T) {
 	of := func(name, kind string, change func(*corev1.Pod)) *corev1.Pod {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}, Spec: corev1.PodSpec{NodeName: "n0"}}
-		pod.OwnerReferences = []metav1.OwnerReference{{Kind: kind, Name: "owner", Controller: new(true)}}
+		pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: kind, Name: "owner", Controller: new(true)}}
 		if change != nil {
 			change(pod)
 		}

@@ -22,6 +22,7 @@ import (
 
 	kubevirt "github.com/drover-io/drover/api/kubevirt/v1beta1"
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
+	"github.com/drover-io/drover/internal/apitest/builder"
 	"github.com/drover-io/drover/internal/cli/cmdutil"
 	"github.com/drover-io/drover/internal/cli/view"
 	"github.com/drover-io/drover/internal/drain"
@@ -234,6 +235,12 @@ func TestPlan_Maintenance(t *testing.T) {
 		t.Errorf("%+v", document)
 	}
 	runOn(t, on, "", "plan", "--maintenance", "n2").says(t, 0, "0 of 0 pods would have to leave")
+	clings := builder.Pod("shop", "clings", "n2", builder.WithRunning, func(pod *corev1.Pod) {
+		pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "clings", Controller: new(true)}}
+		pod.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+	})
+	runOn(t, cluster(interceptor.Funcs{}, append(shop(), clings)...), "", "plan", "--maintenance", "n2").says(t, exitChanges,
+		"! pods of ReplicaSet shop/clings tolerate the cordon and could come back")
 	runOn(t, on, "", "plan", "--maintenance", "n2", "pool").says(t, 1, "--maintenance takes a node")
 }
 

@@ -12,8 +12,9 @@ import (
 const (
 	// slowAnswer is how long a request occupies one of the places for requests. One that takes longer waits for an admission webhook.
 	slowAnswer = time.Second
-	// maxUnanswered is how many times as many requests as there are places may be without an answer.
-	maxUnanswered = 8
+	// maxUnanswered is how many times as many requests as there are places may be without an answer. Each takes a seat of the API server, which has some
+	// 245 for all service accounts (https://kubernetes.io/docs/concepts/cluster-administration/flow-control/).
+	maxUnanswered = 3
 )
 
 // lanes keep admission webhooks that do not answer from delaying the evictions of others. A request that is not answered soon gives its place to the

@@ -69,6 +69,9 @@ func (rc *reconciliation) guardTaints(ctx context.Context, ids []string) (v verd
 	case err != nil:
 		return v, err
 	case len(report.Remaining) == 0:
+		if v, err = rc.awaitArrivals(ctx); err != nil || v.guard != "" {
+			return v, err
+		}
 		return rc.verify(ctx, taints)
 	}
 	if v, err = rc.awaitTurn(ctx); err != nil || v.waits {
@@ -97,6 +100,29 @@ func (rc *reconciliation) guardTaints(ctx context.Context, ids []string) (v verd
 		return rc.timeOut(ctx, &report, options.Deadline)
 	}
 	v.requeue.In(controller.CatchUp)
+	return v, nil
+}
+
+// arrivals is how long after the announcement of a taint Pods may still arrive that were on their way: the scheduler has not seen it, and binds a Pod
+// in the background.
+const arrivals = 5 * time.Second
+
+// awaitArrivals has a taint that is announced wait for Pods that are on their way to the Node: Kubernetes would delete them. The zero value waits for
+// nothing.
+func (rc *reconciliation) awaitArrivals(ctx context.Context) (v verdict, err error) {
+	since := rc.state.guardedSince
+	if !rc.begun || rc.Guard == nil {
+		return v, nil
+	}
+	if since.IsZero() {
+		if since, err = rc.Guard.Leases.HeldSince(ctx, rc.Node.Name); err != nil {
+			return v, err
+		}
+	}
+	if wait := since.Add(arrivals).Sub(rc.now); wait > 0 {
+		v.guard = metadataplan.GuardAnnounced
+		v.requeue.In(wait)
+	}
 	return v, nil
 }
 

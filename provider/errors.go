@@ -83,7 +83,9 @@ func (e *RequeueAfterError) Error() string {
 }
 
 // RequeueAfter makes a RequeueAfterError.
-func RequeueAfter(after time.Duration, why string) error { return &RequeueAfterError{After: after, Why: why} }
+func RequeueAfter(after time.Duration, why string) error {
+	return &RequeueAfterError{After: after, Why: why}
+}
 
 // RetryAfter makes a RequeueAfterError of an error that has been returned before: it is not counted again, and stays in the Machine's condition.
 func RetryAfter(after time.Duration, cause error) error {

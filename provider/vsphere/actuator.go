@@ -377,7 +377,9 @@ func mark(ctx context.Context, t *target, in *bringUpInput, vm *vcenter.VM) erro
 		}
 	}
 	if group := t.spec.Workspace.VMGroup; group != "" {
-		return t.vcenter.JoinGroup(ctx, in.place.Cluster, group, vm)
+		if err := t.vcenter.JoinGroup(ctx, in.place.Cluster, group, vm); err != nil {
+			return fmt.Errorf("could not update VM Group membership: %w", err)
+		}
 	}
 	return nil
 }

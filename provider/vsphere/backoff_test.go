@@ -69,7 +69,7 @@ func TestCreate_Backoff(t *testing.T) {
 		cause  string
 		change func(*machinev1beta1.VSphereMachineProviderSpec)
 	}{
-		"group": {"no such group", func(s *machinev1beta1.VSphereMachineProviderSpec) { s.Workspace.VMGroup = "none" }},
+		"group": {"could not update VM Group membership", func(s *machinev1beta1.VSphereMachineProviderSpec) { s.Workspace.VMGroup = "none" }},
 		"tag":   {"attaching the tag " + missing, func(s *machinev1beta1.VSphereMachineProviderSpec) { s.TagIDs = []string{missing} }},
 		"full":  {"NoDiskSpace", func(*machinev1beta1.VSphereMachineProviderSpec) {}},
 	} {

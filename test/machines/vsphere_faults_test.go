@@ -209,8 +209,10 @@ func datastoreFull(w *vsphereWorld) {
 	p := w.pool("full", 1, nil)
 	machine := shows(p, corev1.ConditionFalse, "cloning the template")
 	w.AwaitEvent("Machine", machine.Name, "FailedCreate", "NoDiskSpace")
+	w.NoEvent("Machine", machine.Name, "Create")
 	w.behave(func(b *vcenter.Behavior) { delete(b.Clones, "full") })
 	p.Runs(1)
+	w.AwaitEvent("Machine", machine.Name, "Create", "Created an instance")
 	w.leavesNothing(p)
 }
 

@@ -152,7 +152,8 @@ func TestSOAPClient_Thumbprint(t *testing.T) {
 	}
 }
 
-// TestSessions_EndSoon: a vCenter that accepts logins and ends their sessions gets fewer and fewer of them. A session that has lasted is renewed at once.
+// TestSessions_EndSoon: a vCenter that accepts logins and ends their sessions gets fewer and fewer of them. A session that has lasted is renewed at
+// once.
 func TestSessions_EndSoon(t *testing.T) {
 	v, _, _ := newSimulated(t)
 	clock, calls := testingclock.NewFakeClock(time.Now()), &observed{}

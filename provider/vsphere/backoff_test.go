@@ -61,6 +61,7 @@ func (f *fixture) attempts(machine *machinev1beta1.Machine, clock *testingclock.
 
 // TestCreate_Backoff: what fails in the background, for as long as its cause lasts, is tried less and less often, and the error stays the cause.
 func TestCreate_Backoff(t *testing.T) {
+	t.Parallel()
 	f, clock := newFixture(t), testingclock.NewFakeClock(time.Now())
 	f.actuator.work.clock, f.actuator.work.retry = clock, firstRetry
 	f.behave(vcenter.Behavior{Clones: map[string]vcenter.CloneBehavior{"full": {Fault: "NoDiskSpace"}}})

@@ -126,6 +126,7 @@ func TestCreate_AnotherProcess(t *testing.T) {
 
 // TestCreate_TwoTemplates: where two virtual machines have the name of the template, its path picks one, which the error says.
 func TestCreate_TwoTemplates(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	finder := find.NewFinder(f.client)
 	root, err := finder.Folder(t.Context(), "/"+vcenter.Datacenter+"/vm")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -174,6 +175,36 @@ func TestPolicy_VSphereTypes(t *testing.T) {
 			t.Errorf("%s: %v", patch, err)
 		}
 	}
+}
+
+// TestPolicy_VSphereLarge: a providerSpec with as much of everything as there may be, and with many unknown fields, does not cost the API server more than
+// it grants a policy.
+func TestPolicy_VSphereLarge(t *testing.T) {
+	w := besideOthers(t)
+	value := vsphereSpec(t, func(s *vsphereProviderSpec) {
+		device := s.Network.Devices[0]
+		for i := range 10 {
+			device.IPAddrs = append(device.IPAddrs, fmt.Sprintf("10.0.0.%d/24", i))
+			device.AddressesFromPools = append(device.AddressesFromPools, machinev1beta1.AddressesFromPool{Group: "g", Resource: "r", Name: "n"})
+		}
+		s.Network.Devices = slices.Repeat([]machinev1beta1.NetworkDeviceSpec{device}, 10)
+		s.DataDisks = slices.Repeat([]machinev1beta1.VSphereDisk{{Name: strings.Repeat("d", 80), SizeGiB: 16384, ProvisioningMode: "Thin"}}, 29)
+		s.TagIDs = slices.Repeat([]string{"urn:vmomi:InventoryServiceTag:00000000-0000-4000-8000-000000000000:GLOBAL"}, 10)
+	})
+	for i := range 1000 {
+		value[fmt.Sprintf("unknown-field-%d", i)] = i
+	}
+	if err := w.Client.Create(t.Context(), vsphereSet(value), client.DryRunAll); err != nil {
+		t.Error(err)
+	}
+	value["dataDisks"] = append(value["dataDisks"].([]any)[:28], map[string]any{"name": "a", "sizeGiB": "1"}) //nolint:forcetypeassert // it was written so
+	w.Eventually("the policy is in force", func() error {
+		err := w.Client.Create(t.Context(), vsphereSet(value), client.DryRunAll)
+		if err == nil || !strings.Contains(err.Error(), "providerSpec.dataDisks[28].sizeGiB: Invalid value: must be an integer") {
+			return fmt.Errorf("the answer is %w", err)
+		}
+		return nil
+	})
 }
 
 // warnings are those of the API server.

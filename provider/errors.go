@@ -70,13 +70,27 @@ type RequeueAfterError struct {
 	After time.Duration
 	// Why says what it waits for.
 	Why string
+	// Cause is an error that has been returned before, and is shown until the next attempt has ended; nil for none.
+	Cause error
 }
 
-// Error returns what is waited for.
-func (e *RequeueAfterError) Error() string { return fmt.Sprintf("%s; again in %s", e.Why, e.After) }
+// Error returns what is waited for. The text of a cause stays the same, so that it is written to the Machine once.
+func (e *RequeueAfterError) Error() string {
+	if e.Cause != nil {
+		return e.Cause.Error()
+	}
+	return fmt.Sprintf("%s; again in %s", e.Why, e.After)
+}
 
 // RequeueAfter makes a RequeueAfterError.
-func RequeueAfter(after time.Duration, why string) error { return &RequeueAfterError{after, why} }
+func RequeueAfter(after time.Duration, why string) error {
+	return &RequeueAfterError{After: after, Why: why}
+}
+
+// RetryAfter makes a RequeueAfterError of an error that has been returned before: it is not counted again, and stays in the Machine's condition.
+func RetryAfter(after time.Duration, cause error) error {
+	return &RequeueAfterError{After: after, Cause: cause}
+}
 
 // AsRequeueAfter reports whether an error only asks to wait, and for how long.
 func AsRequeueAfter(err error) (time.Duration, bool) {

@@ -123,6 +123,8 @@ func sourcesOfProviders() []source {
 		{file: "kubemark/rbac.yaml", when: kubemark},
 		{file: "kwok/rbac.yaml", when: kwok},
 		{file: "vsphere/admission.yaml", when: and(vsphere, policies)},
+		{file: "vsphere/openshift/admission.yaml", when: and(vsphere, policies,
+			`.Capabilities.APIVersions.Has "machine.openshift.io/v1/ControlPlaneMachineSet"`)},
 		{file: "vsphere/rbac.yaml", when: vsphere, edit: []string{
 			// A rule without names is for all Secrets of the namespace.
 			"resourceNames: [vsphere-cloud-credentials, worker-user-data]",

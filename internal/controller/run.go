@@ -37,10 +37,11 @@ func Run(ctx context.Context, reconciler reconcile.Reconciler, options Options, 
 		options.MaxBackoff = defaultMaxBackoff
 	}
 	skipNameValidation := true
+	limiter := &limiter{TypedRateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](minBackoff, options.MaxBackoff)}
 	built, err := controller.NewUnmanaged(options.Name, controller.Options{
-		Reconciler:              waitForCorrection(reconciler),
+		Reconciler:              limiter.reconciler(waitForCorrection(reconciler)),
 		MaxConcurrentReconciles: max(options.Workers, 1),
-		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](minBackoff, options.MaxBackoff),
+		RateLimiter:             limiter,
 		SkipNameValidation:      &skipNameValidation,
 		LogConstructor:          watch.LogConstructor(ctx, options.Name, options.LogKey),
 	})

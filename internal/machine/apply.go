@@ -16,6 +16,7 @@ import (
 
 	"github.com/drover-io/drover/internal/controller"
 	"github.com/drover-io/drover/internal/machine/plan"
+	"github.com/drover-io/drover/internal/nodelink"
 	"github.com/drover-io/drover/internal/status"
 	"github.com/drover-io/drover/provider"
 )
@@ -119,6 +120,9 @@ func (rc *reconciliation) recordInstance(ctx context.Context, in *plan.Input, st
 		return nil, err
 	}
 	rc.state.Generation = recorded.Generation
+	if rc.state.creating && nodelink.ProviderID(in.Machine) == "" && nodelink.ProviderID(recorded) != "" {
+		rc.emit(recorded, instanceCreated)
+	}
 	if step.IsNew {
 		rc.state.Recorded = in.Instance()
 	}
@@ -137,6 +141,9 @@ func (rc *reconciliation) removeFinalizer(ctx context.Context, machine *machinev
 	return nil
 }
 
+// instanceCreated is the event of an instance that the provider has created, in its Create or in the background.
+var instanceCreated = plan.Normal(plan.EventCreate, "Created an instance for the Machine")
+
 // errNoInstance is the error of a provider that violates its contract.
 var errNoInstance = errors.New("the provider returned neither an instance nor an error")
 
@@ -144,12 +151,13 @@ var errNoInstance = errors.New("the provider returned neither an instance nor an
 func (rc *reconciliation) createInstance(ctx context.Context, machine *machinev1beta1.Machine) plan.Answer {
 	ctx, cancel := context.WithTimeout(ctx, rc.options.ProviderTimeout)
 	defer cancel()
+	rc.state.creating = true
 	instance, err := rc.actuator.Create(ctx, machine)
 	if err == nil && instance == nil {
 		err = errNoInstance
 	}
 	if err == nil {
-		rc.Recorder.Event(machine, corev1.EventTypeNormal, plan.EventCreate, "Created an instance for the Machine")
+		rc.emit(machine, instanceCreated)
 		log.FromContext(ctx).Info("created an instance", "providerID", instance.ProviderID)
 	}
 	return plan.Answer{Asked: true, Instance: instance, Err: err}

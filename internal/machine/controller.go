@@ -143,6 +143,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	}
 	current := r.states.Get(key, machine.UID)
 	if r.versions.Pending(ctx, machine) {
+		controller.KeepBackoff(ctx)
 		return reconcile.Result{RequeueAfter: controller.CatchUp}, nil
 	}
 	if _, changed := r.instances.LoadAndDelete(key); changed {
@@ -190,6 +191,9 @@ func (rc *reconciliation) finish(ctx context.Context, in *plan.Input, wait *plan
 			rc.state.NextGet = time.Time{}
 			return err
 		}
+	}
+	if wait.KeepsBackoff {
+		controller.KeepBackoff(ctx)
 	}
 	if delay := plan.RequeueAfter(in, wait); delay > 0 {
 		requeue.In(delay)

@@ -103,6 +103,23 @@ func TestReconcile_FindsInstanceThatWasNotRecorded(t *testing.T) {
 	s.expect("m", machinev1beta1.PhaseProvisioned, "InstanceExists=True")
 }
 
+// TestReconcile_CreatesInBackground: an instance that the provider has created in the background has the event, too, once.
+func TestReconcile_CreatesInBackground(t *testing.T) {
+	s := newFixture(t, machineOf("m"))
+	s.cloud.fail["create"] = provider.RequeueAfter(time.Minute, "it is created")
+	s.reconcile("m")
+	if got := s.emitted(); got != "" {
+		t.Errorf("events %q before there is an instance", got)
+	}
+	s.cloud.instances["m"] = instanceOf("m")
+	s.clock.Step(time.Minute)
+	s.reconcile("m")
+	s.reconcile("m")
+	if got := s.emitted(); got != "Create" {
+		t.Errorf("events %q", got)
+	}
+}
+
 func TestReconcile_ProviderErrors(t *testing.T) {
 	for name, c := range map[string]struct {
 		call           string

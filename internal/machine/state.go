@@ -13,6 +13,8 @@ type state struct {
 	plan.State
 	// emitted is the last message of each reason for which an event has been emitted.
 	emitted map[string]string
+	// creating reports that the provider has been asked to create the instance, which it may do in the background.
+	creating bool
 }
 
 func newState() *state { return &state{emitted: map[string]string{}} }

@@ -245,6 +245,9 @@ func (a *Actuator) create(ctx context.Context, machine *machinev1beta1.Machine) 
 	case vm == nil && !t.vcenter.Settled():
 		return nil, provider.RequeueAfter(time.Second, "waiting for a clone that has begun before Drover was connected")
 	}
+	if err := a.work.state(machine, creation); err != nil {
+		return nil, err
+	}
 	in, err := a.prepare(ctx, t, vm)
 	if err != nil {
 		return nil, err
@@ -253,7 +256,7 @@ func (a *Actuator) create(ctx context.Context, machine *machinev1beta1.Machine) 
 	if vm == nil {
 		stage = stageClone(t.spec)
 	}
-	return nil, a.work.do(machine.UID, creation, stage, func(ctx context.Context, op *operation) error {
+	return nil, a.work.do(machine, creation, stage, func(ctx context.Context, op *operation) error {
 		defer a.vcenters.hold(t.vcenter)()
 		return bringUp(ctx, t, in, op)
 	})
@@ -263,9 +266,6 @@ func (a *Actuator) create(ctx context.Context, machine *machinev1beta1.Machine) 
 func (a *Actuator) prepare(ctx context.Context, t *target, vm *vcenter.VM) (*bringUpInput, error) {
 	in := &bringUpInput{}
 	var err error
-	if a.work.isRunning(t.machine.UID) {
-		return in, nil
-	}
 	if in.place, err = t.place(ctx); err != nil {
 		return nil, err
 	}
@@ -377,7 +377,9 @@ func mark(ctx context.Context, t *target, in *bringUpInput, vm *vcenter.VM) erro
 		}
 	}
 	if group := t.spec.Workspace.VMGroup; group != "" {
-		return t.vcenter.JoinGroup(ctx, in.place.Cluster, group, vm)
+		if err := t.vcenter.JoinGroup(ctx, in.place.Cluster, group, vm); err != nil {
+			return fmt.Errorf("could not update VM Group membership: %w", err)
+		}
 	}
 	return nil
 }

@@ -68,11 +68,13 @@ func cloneSpec(in *cloneInput) (*types.VirtualMachineCloneSpec, error) {
 func checkHardware(name string, template *vcenter.Template) error {
 	if template.Version == "" {
 		// The vCenter has not said, which may change.
-		return fmt.Errorf("the vCenter does not report the hardware version of the template of Machine %s", name)
+		//nolint:staticcheck // machine-api-operator's words
+		return fmt.Errorf("Unable to detect machine template HW version for machine '%s': the vCenter does not report it", name)
 	}
 	version, err := strconv.Atoi(strings.TrimPrefix(template.Version, "vmx-"))
 	if err != nil {
-		return provider.InvalidConfiguration("Unable to detect machine template HW version for machine '%s': %w", name, err)
+		return provider.InvalidConfiguration("Unable to detect machine template HW version for machine '%s': "+
+			"can not extract hardware version from version string: %s, format unknown", name, template.Version)
 	}
 	if version < minHardware {
 		return provider.InvalidConfiguration("Hardware lower than %d is not supported, clone stopped. Detected machine template version is %d. "+

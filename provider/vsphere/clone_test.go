@@ -107,9 +107,13 @@ func TestCloneSpec_Errors(t *testing.T) {
 			"Hardware lower than 15 is not supported, clone stopped. Detected machine template version is 13. Please update machine template: https://", true,
 		},
 		"strange hardware": {
-			func(in *cloneInput) { in.template.Version = "vmx" }, "Unable to detect machine template HW version for machine 'worker-1'", true,
+			func(in *cloneInput) { in.template.Version = "vmx" },
+			"HW version for machine 'worker-1': can not extract hardware version from version string: vmx, format unknown", true,
 		},
-		"unknown hardware": {func(in *cloneInput) { in.template.Version = "" }, "does not report the hardware version", false},
+		"unknown hardware": {
+			func(in *cloneInput) { in.template.Version = "" },
+			"Unable to detect machine template HW version for machine 'worker-1': the vCenter does not report", false,
+		},
 		"a smaller disk": {
 			func(in *cloneInput) { in.spec.DiskGiB = 8 },
 			"can't resize template disk down, initial capacity is larger: 16777216KiB > 8388608KiB", true,

@@ -40,7 +40,7 @@ func (a *Actuator) Delete(ctx context.Context, machine *machinev1beta1.Machine) 
 		a.work.forget(machine.UID)
 		return a.releaseClaims(ctx, machine, t.spec)
 	}
-	return a.work.do(machine.UID, deletion, "powering the virtual machine off", func(ctx context.Context, op *operation) error {
+	return a.work.do(machine, deletion, "powering the virtual machine off", func(ctx context.Context, op *operation) error {
 		defer a.vcenters.hold(t.vcenter)()
 		return takeDown(ctx, t, vm, op)
 	})

@@ -12,6 +12,8 @@ import (
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/vmware/govmomi/find"
+	"github.com/vmware/govmomi/vim25/types"
 
 	"github.com/drover-io/drover/provider"
 	"github.com/drover-io/drover/test/vcenter"
@@ -119,6 +121,44 @@ func TestCreate_AnotherProcess(t *testing.T) {
 	if state := f.state(); state.Clones != 1 || len(state.Machines) != 1 {
 		t.Errorf("%+v", state)
 	}
+	f.remove(machine)
+}
+
+// TestCreate_TwoTemplates: where two virtual machines have the name of the template, its path picks one, which the error says.
+func TestCreate_TwoTemplates(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	finder := find.NewFinder(f.client)
+	root, err := finder.Folder(t.Context(), "/"+vcenter.Datacenter+"/vm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder, err := root.CreateFolder(t.Context(), "others")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool, err := finder.ResourcePool(t.Context(), vcenter.Pool)
+	if err != nil {
+		t.Fatal(err)
+	}
+	task, err := f.vm(vcenter.Template).Clone(t.Context(), folder, vcenter.Template, types.VirtualMachineCloneSpec{
+		Location: types.VirtualMachineRelocateSpec{Pool: types.NewReference(pool.Reference())}, Config: &types.VirtualMachineConfigSpec{},
+	})
+	if err == nil {
+		err = task.Wait(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = f.fails(f.machine("ambiguous", f.site.ProviderSpec()))
+	const want = "multiple templates found, specify one in config: its full inventory path picks one, as in /DATACENTER/vm/FOLDER/NAME"
+	if provider.ReasonOf(err, "") != machinev1beta1.InvalidConfigurationMachineError || !strings.Contains(err.Error(), want) {
+		t.Error(err)
+	}
+	spec := f.site.ProviderSpec()
+	spec.Template = "/" + vcenter.Datacenter + "/vm/" + vcenter.Template
+	machine := f.machine("by-path", spec)
+	f.create(machine)
 	f.remove(machine)
 }
 

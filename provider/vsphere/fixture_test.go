@@ -96,6 +96,7 @@ func (f *fixture) newActuator() *Actuator {
 	}
 	f.core = fake.NewClientset(objects...)
 	actuator := NewActuator(f.core.CoreV1(), ctrlfake.NewClientBuilder().Build(), f.options)
+	actuator.work.retry = 10 * time.Millisecond
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {

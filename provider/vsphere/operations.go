@@ -9,6 +9,7 @@ import (
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 
 	"github.com/drover-io/drover/provider"
 	"github.com/drover-io/drover/provider/vsphere/internal/vcenter"
@@ -20,10 +21,16 @@ var errNotRunning = errors.New("the provider is not running")
 // lookAgain is how soon a Machine is looked at again whose virtual machine is being created or deleted. The end of that wakes it.
 const lookAgain = 30 * time.Second
 
-// operations are the creations and deletions that are under way, one for each Machine at most. They do not occupy a worker of Drover. What they
-// have reached is seen in the vCenter: after a crash the next one goes on from there.
+// The delays after an operation has failed: the first one, which doubles, and the longest. Most of what fails lasts until a person mends it.
+const firstRetry, lastRetry = 5 * time.Second, 5 * time.Minute
+
+// operations are the creations and deletions that are under way, one for each Machine at most, and those that have failed, until they are tried
+// again. They do not occupy a worker of Drover. What they have reached is seen in the vCenter: after a crash the next one goes on from there.
 type operations struct {
 	changed func(uid string)
+	clock   clock.PassiveClock
+	// retry is the delay after the first failure.
+	retry time.Duration
 
 	mu      sync.Mutex
 	ctx     context.Context
@@ -42,6 +49,10 @@ const (
 // operation is one of them.
 type operation struct {
 	purpose purpose
+	// generation is that of its Machine.
+	generation int64
+	// cause is why the attempt before has failed; nil if there was none.
+	cause error
 
 	mu sync.Mutex
 	// stage says what it waits for.
@@ -52,47 +63,81 @@ type operation struct {
 	note  string
 	ended bool
 	err   error
+	// failures are how many attempts have failed one after another, and retry is when the next one may begin. reported says that err was returned.
+	failures int
+	retry    time.Time
+	reported bool
 	// stop is closed when its Machine is to be deleted: it does not go on to the next stage.
 	stop chan struct{}
 	once sync.Once
 }
 
-func newOperations(changed func(string)) *operations {
-	return &operations{changed: changed, running: map[types.UID]*operation{}}
+func newOperations(changed func(string), clock clock.PassiveClock) *operations {
+	return &operations{changed: changed, clock: clock, retry: firstRetry, running: map[types.UID]*operation{}}
 }
 
-// do starts an operation, or returns the state of the one that is running: an error that asks to wait, or its own error, once.
-func (o *operations) do(uid types.UID, purpose purpose, stage string, run func(ctx context.Context, op *operation) error) error {
+// do starts an operation, or returns what state returns.
+func (o *operations) do(
+	machine *machinev1beta1.Machine, purpose purpose, stage string, run func(ctx context.Context, op *operation) error,
+) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if op := o.running[uid]; op != nil {
-		return o.result(uid, op)
+	if err := o.stateOf(machine, purpose); err != nil {
+		return err
 	}
 	if o.ctx == nil || o.ctx.Err() != nil {
 		return errNotRunning
 	}
-	op := &operation{purpose: purpose, stage: stage, stop: make(chan struct{})}
+	uid := machine.UID
+	op := &operation{purpose: purpose, generation: machine.Generation, stage: stage, stop: make(chan struct{})}
+	if last := o.running[uid]; last != nil && last.isFor(machine, purpose) {
+		op.follow(last)
+	}
 	o.running[uid] = op
 	ctx := o.ctx
 	o.group.Go(func() {
-		op.end(run(ctx, op))
+		err := run(ctx, op)
+		op.end(err, o.clock.Now(), o.retry)
 		o.changed(string(uid))
 	})
-	return provider.RequeueAfter(lookAgain, stage)
+	return op.waiting()
 }
 
-// result returns the state of an operation. One that has ended is forgotten.
-func (o *operations) result(uid types.UID, op *operation) error {
+// state returns what there is to say of the operation of a Machine: an error that asks to wait while it runs, or until it may be tried again, and
+// its own error, once. It returns nil if one may begin.
+func (o *operations) state(machine *machinev1beta1.Machine, purpose purpose) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.stateOf(machine, purpose)
+}
+
+func (o *operations) stateOf(machine *machinev1beta1.Machine, purpose purpose) error {
+	op := o.running[machine.UID]
+	if op == nil {
+		return nil
+	}
 	op.mu.Lock()
 	defer op.mu.Unlock()
-	if !op.ended {
-		return provider.RequeueAfter(lookAgain, op.stage)
-	}
-	delete(o.running, uid)
-	if op.err == nil {
+	_, waits := provider.AsRequeueAfter(op.err)
+	switch {
+	case !op.ended:
+		return op.wait()
+	case op.err == nil:
+		delete(o.running, machine.UID)
 		return provider.RequeueAfter(time.Second, op.stage)
+	case !op.isFor(machine, purpose):
+		// Its Machine has been changed or deleted since.
+		return nil
+	case !op.reported:
+		op.reported = true
+		return op.err
+	case waits:
+		return nil
 	}
-	return op.err
+	if left := op.retry.Sub(o.clock.Now()); left > 0 {
+		return provider.RetryAfter(left, op.err)
+	}
+	return nil
 }
 
 // stopCreation stops a creation after its present stage, and returns an error that asks to wait until the operation has ended; nil if none is
@@ -113,7 +158,7 @@ func (o *operations) stopCreation(uid types.UID) error {
 		delete(o.running, uid)
 		return nil
 	}
-	return provider.RequeueAfter(lookAgain, op.stage)
+	return op.wait()
 }
 
 // isRunning reports whether an operation of a Machine is under way.
@@ -164,10 +209,42 @@ func (o *operations) begin(ctx context.Context) {
 // wait waits until all have ended.
 func (o *operations) wait() { o.group.Wait() }
 
-func (op *operation) end(err error) {
+// isFor reports whether an operation is for a purpose of its Machine, as the Machine is now.
+func (op *operation) isFor(machine *machinev1beta1.Machine, purpose purpose) bool {
+	return op.purpose == purpose && op.generation == machine.Generation
+}
+
+// follow makes an operation the next attempt after one that has failed.
+func (op *operation) follow(last *operation) {
+	last.mu.Lock()
+	defer last.mu.Unlock()
+	op.cause, op.failures, op.task, op.note = last.err, last.failures, last.task, last.note
+}
+
+// waiting is the error while an operation runs, and wait the same with its lock held: why the attempt before has failed, or what it waits for.
+func (op *operation) waiting() error {
+	op.mu.Lock()
+	defer op.mu.Unlock()
+	return op.wait()
+}
+
+func (op *operation) wait() error {
+	if op.cause != nil {
+		return provider.RetryAfter(lookAgain, op.cause)
+	}
+	return provider.RequeueAfter(lookAgain, op.stage)
+}
+
+func (op *operation) end(err error, now time.Time, first time.Duration) {
 	op.mu.Lock()
 	defer op.mu.Unlock()
 	op.ended, op.err = true, err
+	if _, waits := provider.AsRequeueAfter(err); err == nil || waits {
+		op.failures = 0
+		return
+	}
+	op.retry = now.Add(min(first<<min(op.failures, 10), lastRetry))
+	op.failures++
 }
 
 // next begins a stage, unless the operation is to stop.

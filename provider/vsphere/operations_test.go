@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 
 	"github.com/drover-io/drover/provider"
 	"github.com/drover-io/drover/provider/conformance"
@@ -17,9 +18,10 @@ func TestOperations_Stop(t *testing.T) {
 		stops   bool
 	}{{creation, true}, {deletion, false}} {
 		t.Run(string(c.purpose), func(t *testing.T) {
-			work, begun, stopped, next := newOperations(func(string) {}), make(chan struct{}), make(chan struct{}), make(chan error, 1)
+			work, begun, stopped, next := newOperations(func(string) {}, clock.RealClock{}), make(chan struct{}), make(chan struct{}), make(chan error, 1)
 			work.begin(t.Context())
-			err := work.do("uid", c.purpose, "first", func(_ context.Context, op *operation) error {
+			machine := conformance.NewMachine("worker-1")
+			err := work.do(machine, c.purpose, "first", func(_ context.Context, op *operation) error {
 				close(begun)
 				<-stopped
 				next <- op.next("second")
@@ -29,7 +31,7 @@ func TestOperations_Stop(t *testing.T) {
 				t.Fatal(err)
 			}
 			<-begun
-			if _, waits := provider.AsRequeueAfter(work.stopCreation("uid")); !waits {
+			if _, waits := provider.AsRequeueAfter(work.stopCreation(machine.UID)); !waits {
 				t.Error("the operation that is running is not waited for")
 			}
 			close(stopped)

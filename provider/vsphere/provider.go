@@ -121,7 +121,7 @@ func NewActuator(core corev1client.CoreV1Interface, client client.Client, option
 		options.Clock = clock.RealClock{}
 	}
 	a := &Actuator{core: core, client: client, options: options, clock: options.Clock, calls: newCalls(), machines: newMachineNames()}
-	a.work = newOperations(a.machines.changed)
+	a.work = newOperations(a.machines.changed, options.Clock)
 	a.vcenters = newVCenters(func(endpoint vcenter.Endpoint, credentials vcenter.Credentials) *vcenter.VCenter {
 		return vcenter.New(endpoint, credentials, vcenter.Options{
 			MaxClones: options.MaxClones, Limits: options.limits, Calls: a.calls, Clock: options.Clock, Changed: a.machines.changed,

@@ -2,7 +2,6 @@ package vsphere
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"net/netip"
 	"regexp"
@@ -12,7 +11,6 @@ import (
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	kjson "sigs.k8s.io/json"
 
 	"github.com/drover-io/drover/provider"
 )
@@ -58,8 +56,7 @@ func specOf(value *machinev1beta1.ProviderSpec) (*machinev1beta1.VSphereMachineP
 	if value.Value == nil || len(value.Value.Raw) == 0 {
 		return nil, provider.InvalidConfiguration("spec.providerSpec.value: it must be a %s of %s", kindSpec, strings.Join(groups, " or "))
 	}
-	// The admission policy distinguishes "kind" from "Kind": what it does not see must not count here.
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(value.Value.Raw, spec); err != nil {
+	if err := decode(value.Value.Raw, spec); err != nil {
 		return nil, provider.InvalidConfiguration("spec.providerSpec.value: %w", err)
 	}
 	if spec.UserDataSecret == nil {
@@ -76,27 +73,30 @@ func connectionIn(value *machinev1beta1.ProviderSpec) *machinev1beta1.VSphereMac
 	if value.Value == nil {
 		return nil
 	}
+	// An interface takes a value of any type over.
 	var parts struct {
-		Workspace         json.RawMessage `json:"workspace"`
-		CredentialsSecret json.RawMessage `json:"credentialsSecret"`
+		Workspace         any `json:"workspace"`
+		CredentialsSecret any `json:"credentialsSecret"`
 	}
-	var workspace struct {
-		Server string `json:"server"`
-	}
-	var secret corev1.LocalObjectReference
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(value.Value.Raw, &parts); err != nil {
+	if err := decode(value.Value.Raw, &parts); err != nil {
 		return nil
 	}
 	// What cannot be read is as what is not there.
-	_ = kjson.UnmarshalCaseSensitivePreserveInts(parts.Workspace, &workspace)
-	_ = kjson.UnmarshalCaseSensitivePreserveInts(parts.CredentialsSecret, &secret)
-	if workspace.Server == "" {
+	server, secret := textIn(parts.Workspace, "server"), textIn(parts.CredentialsSecret, "name")
+	if server == "" {
 		return nil
 	}
 	return &machinev1beta1.VSphereMachineProviderSpec{
-		Workspace:         &machinev1beta1.Workspace{Server: workspace.Server},
-		CredentialsSecret: &corev1.LocalObjectReference{Name: cmp.Or(secret.Name, defaultCredentials)},
+		Workspace:         &machinev1beta1.Workspace{Server: server},
+		CredentialsSecret: &corev1.LocalObjectReference{Name: cmp.Or(secret, defaultCredentials)},
 	}
+}
+
+// textIn returns the text of an object's field; empty if there is none.
+func textIn(object any, field string) string {
+	values, _ := object.(map[string]any)
+	text, _ := values[field].(string)
+	return text
 }
 
 // validate returns the first thing that is wrong with a providerSpec, in the words of machine-api-operator.
@@ -166,7 +166,7 @@ func deviceProblems(devices []machinev1beta1.NetworkDeviceSpec) (problems []stri
 		return []string{"providerSpec.network.devices: at least 1 network device must be provided"}
 	}
 	if len(devices) > maxDevices {
-		return []string{fmt.Sprintf("providerSpec.network.devices: at most %d network devices are allowed", maxDevices)}
+		return []string{fmt.Sprintf("providerSpec.network.devices: must have at most %d items", maxDevices)}
 	}
 	for i := range devices {
 		path := fmt.Sprintf("providerSpec.network.devices[%d]", i)
@@ -206,19 +206,19 @@ func diskProblems(disks []machinev1beta1.VSphereDisk) (problems []string) {
 		"", machinev1beta1.ProvisioningModeThin, machinev1beta1.ProvisioningModeThick, machinev1beta1.ProvisioningModeEagerlyZeroed,
 	}
 	for i := range disks {
-		add := func(wrong bool, text string, args ...any) {
+		add := func(wrong bool, field, text string, args ...any) {
 			if wrong {
-				problems = append(problems, fmt.Sprintf("%s[%d]: ", path, i)+fmt.Sprintf(text, args...))
+				problems = append(problems, fmt.Sprintf("%s[%d]%s: ", path, i, field)+fmt.Sprintf(text, args...))
 			}
 		}
 		disk := &disks[i]
-		add(disk.Name == "", "data disk name must be set")
-		add(len(disk.Name) > maxDiskName, "data disk name must not exceed %d", maxDiskName)
-		add(disk.Name != "" && !diskPattern.MatchString(disk.Name), "data disk name must consist only of alphanumeric characters, "+
+		add(disk.Name == "", ".name", "data disk name must be set")
+		add(len(disk.Name) > maxDiskName, ".name", "data disk name must not exceed %d", maxDiskName)
+		add(disk.Name != "" && !diskPattern.MatchString(disk.Name), ".name", "data disk name must consist only of alphanumeric characters, "+
 			"hyphens and underscores, and must start and end with an alphanumeric character.")
-		add(disk.SizeGiB <= 0, "data disk size must be set")
-		add(disk.SizeGiB > maxDiskGiB, "data disk size (GiB) must not exceed %d", maxDiskGiB)
-		add(!slices.Contains(modes, disk.ProvisioningMode), "provisioningMode %q is none of Thin, Thick, EagerlyZeroed", disk.ProvisioningMode)
+		add(disk.SizeGiB <= 0, ".sizeGiB", "data disk size must be set")
+		add(disk.SizeGiB > maxDiskGiB, ".sizeGiB", "data disk size (GiB) must not exceed %d", maxDiskGiB)
+		add(!slices.Contains(modes, disk.ProvisioningMode), ".provisioningMode", "%q is none of Thin, Thick, EagerlyZeroed", disk.ProvisioningMode)
 	}
 	return problems
 }

@@ -7,6 +7,7 @@ import (
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -45,7 +46,7 @@ func TestValidate(t *testing.T) {
 			s.Workspace.VMGroup = strings.Repeat("g", 81)
 		},
 		"at least 1 network device must be provided": func(s *machinev1beta1.VSphereMachineProviderSpec) { s.Network.Devices = nil },
-		"at most 10 network devices are allowed": func(s *machinev1beta1.VSphereMachineProviderSpec) {
+		"providerSpec.network.devices: must have at most 10 items": func(s *machinev1beta1.VSphereMachineProviderSpec) {
 			s.Network.Devices = make([]machinev1beta1.NetworkDeviceSpec, 11)
 		},
 		"networkName must be provided": device(func(d *machinev1beta1.NetworkDeviceSpec) { d.NetworkName = "" }),
@@ -102,7 +103,9 @@ func TestValidate(t *testing.T) {
 }
 
 func TestSpecOf(t *testing.T) {
-	for name, raw := range map[string]string{"nothing": "", "no JSON": "{", "another type": `{"numCPUs": "four"}`} {
+	for name, raw := range map[string]string{
+		"nothing": "", "no JSON": "{", "another type": `{"numCPUs": "four"}`, "no whole number": `{"numCPUs": 4.5}`, "a list": `[]`,
+	} {
 		t.Run(name, func(t *testing.T) {
 			if spec, err := specOf(&machinev1beta1.ProviderSpec{Value: &runtime.RawExtension{Raw: []byte(raw)}}); err == nil {
 				t.Errorf("it is read as %+v", spec)
@@ -130,12 +133,33 @@ func TestOptionsOf(t *testing.T) {
 	}
 }
 
-// TestSpecOf_Case: what the admission policy does not see, because it is written otherwise, does not count.
+// TestSpecOf_Case: fields count without regard to their case, as in machine-api-operator, also in one that is wrong. kind and apiVersion, by which
+// the admission policies find it, count as they are written.
 func TestSpecOf_Case(t *testing.T) {
-	raw := `{"Kind": "VSphereMachineProviderSpec", "apiVersion": "machine.openshift.io/v1beta1", "Template": "t", "Workspace": {"server": "vcenter"}}`
+	raw := `{"Kind": "VSphereMachineProviderSpec", "apiVersion": "machine.openshift.io/v1beta1", "Template": "t", "numcpus": 4, "memorymib": 16384,
+		"diskgib": 120, "Workspace": {"Server": "vcenter", "resourcepool": "/dc1/host/c/Resources/p", "work\u017fpace": "x"}, "\u017fnapshot": "s",
+		"network": {"Devices": [{"networkname": "n", "addressesfrompools": [{"Group": "g"}]}]}, "datadisks": [{"Name": "d", "sizegib": 1}],
+		"credentialssecret": {"name": "c"}, "tagids": ["a"]}`
 	value := machinev1beta1.ProviderSpec{Value: &runtime.RawExtension{Raw: []byte(raw)}}
+	want := &machinev1beta1.VSphereMachineProviderSpec{
+		Template: "t", NumCPUs: 4, MemoryMiB: 16384, DiskGiB: 120, TagIDs: []string{"a"},
+		Workspace: &machinev1beta1.Workspace{Server: "vcenter", ResourcePool: "/dc1/host/c/Resources/p"},
+		Network: machinev1beta1.NetworkSpec{Devices: []machinev1beta1.NetworkDeviceSpec{
+			{NetworkName: "n", AddressesFromPools: []machinev1beta1.AddressesFromPool{{Group: "g"}}},
+		}},
+		DataDisks:         []machinev1beta1.VSphereDisk{{Name: "d", SizeGiB: 1}},
+		CredentialsSecret: &corev1.LocalObjectReference{Name: "c"}, UserDataSecret: &corev1.LocalObjectReference{Name: "worker-user-data"},
+	}
 	spec, err := specOf(&value)
-	if err != nil || spec.Kind != "" || spec.Template != "" || spec.Workspace != nil {
+	if err != nil || !apiequality.Semantic.DeepEqual(spec, want) {
+		t.Errorf("%+v, %v", spec, err)
+	}
+	if known := connectionIn(&value); known == nil || known.Workspace.Server != "vcenter" || known.CredentialsSecret.Name != "c" {
+		t.Errorf("the vCenter is that of %+v", known)
+	}
+	// Of two fields that differ in their case only, the one counts that the API server writes last.
+	twice := machinev1beta1.ProviderSpec{Value: &runtime.RawExtension{Raw: []byte(`{"template":"last","TEMPLATE":"first"}`)}}
+	if spec, err := specOf(&twice); err != nil || spec.Template != "last" {
 		t.Errorf("%+v, %v", spec, err)
 	}
 	actuators, err := machine.NewActuators(provider.Environment{}, nil, provider.Provider{

@@ -87,7 +87,8 @@ type grant struct{ verb, group, resource string }
 // Drover may delete what gets an owner, and hold up the deletion of the owner. The sandbox's server does ask, as OpenShift's, so that what is
 // missing is refused. So it is with the creation by an apply patch, which is a patch in the audit log.
 func (g grant) asked() bool {
-	return strings.HasSuffix(g.resource, "/finalizers") || g.verb == "delete" && g.resource == "nodemaintenances" ||
+	owned := []string{"nodemaintenances", "ipaddressclaims"}
+	return strings.HasSuffix(g.resource, "/finalizers") || g.verb == "delete" && slices.Contains(owned, g.resource) ||
 		g.verb == "create" && g.resource == "configmaps"
 }
 

@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -96,7 +98,86 @@ func TestOpenShift_Machines(t *testing.T) {
 		return nil
 	})
 	refusesWithoutProviderSpec(w, admin)
+	keepsFailureDomains(w, admin)
 }
+
+// keepsFailureDomains: a failure domain that a Machine, a MachineSet or the ControlPlaneMachineSet uses stays in the Infrastructure; the API server
+// answers with machine-api-operator's texts. Labels that are those of no failure domain deny nothing.
+func keepsFailureDomains(w *harness.World, admin client.Client) {
+	w.Helper()
+	definition := filepath.Join(harness.OpenShiftAPI(w),
+		"machine/v1/zz_generated.crd-manifests/0000_10_control-plane-machine-set_01_controlplanemachinesets-Default.crd.yaml")
+	kubectl := func(in io.Reader, args ...string) {
+		w.Helper()
+		if output, err := harness.Kubectl(context.WithoutCancel(w.Context()), env, in, args...); err != nil {
+			w.Fatal(err, output)
+		}
+	}
+	kubectl(nil, "apply", "--server-side", "-f", definition)
+	w.Cleanup(func() { kubectl(nil, "delete", "--wait=false", "-f", definition) })
+	kubectl(nil, "wait", "--for=condition=Established", "--timeout=60s", "-f", definition)
+	const policies = "../../config/vsphere/openshift/admission.yaml"
+	kubectl(nil, "apply", "-f", policies)
+	w.Cleanup(func() { kubectl(nil, "delete", "--wait=false", "-f", policies) })
+	kubectl(strings.NewReader(controlPlane), "create", "-f", "-")
+	set, machine := harness.NewMachineSet("spread", 0), harness.NewMachine("spread")
+	set.Spec.Template.Labels[plan.LabelRegion], set.Spec.Template.Labels[plan.LabelZone] = "r", "of-a-set"
+	machine.Labels = map[string]string{plan.LabelRegion: "r", plan.LabelZone: "of-a-machine"}
+	stray := harness.NewMachine("stray")
+	stray.Labels = map[string]string{plan.LabelRegion: "elsewhere", plan.LabelZone: "elsewhere"}
+	for _, object := range []client.Object{set, machine, stray} {
+		w.CreateWithCleanup(object)
+	}
+	ask := func(zones []string, options ...client.PatchOption) error {
+		var domains []string
+		for _, zone := range zones {
+			domains = append(domains, fmt.Sprintf(`{"name": %q, "region": "r", "zone": %[1]q, "server": "vcenter", "topology": {"datacenter": "d",
+				"computeCluster": "/d/host/c", "datastore": "/d/datastore/s", "networks": ["n"]}}`, zone))
+		}
+		patch := fmt.Sprintf(`{"spec":{"platformSpec":{"type":"VSphere","vsphere":{"vcenters":[{"server":"vcenter","datacenters":["d"]}],
+			"failureDomains":[%s]}}}}`, strings.Join(domains, ","))
+		return admin.Patch(w.Context(), &configv1.Infrastructure{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}},
+			client.RawPatch(types.MergePatchType, []byte(patch)), options...)
+	}
+	all := []string{"of-a-machine", "of-a-set", "of-masters", "of-none"}
+	w.Eventually("failure domains are added", func() error { return ask(all) })
+	const removes = "Infrastructure update would remove vSphere failure domain"
+	for zone, want := range map[string]string{
+		"of-a-machine": removes + " (region=r, zone=of-a-machine) that is still in use by Machine 'spread'",
+		"of-a-set":     removes + " (region=r, zone=of-a-set) that is still in use by MachineSet 'spread'",
+		"of-masters":   removes + "(s) still referenced by ControlPlaneMachineSet 'cluster': [of-masters]",
+		"of-none":      "",
+	} {
+		w.Eventually("the failure domain "+zone+" is removed", func() error {
+			left := slices.DeleteFunc(slices.Clone(all), func(other string) bool { return other == zone })
+			if err := ask(left, client.DryRunAll); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+				return fmt.Errorf("the answer is %w", cmp.Or(err, errors.New("yes")))
+			}
+			return nil
+		})
+	}
+}
+
+// controlPlane is a ControlPlaneMachineSet in the failure domain of-masters.
+const controlPlane = `
+apiVersion: machine.openshift.io/v1
+kind: ControlPlaneMachineSet
+metadata: {name: cluster, namespace: openshift-machine-api}
+spec:
+  replicas: 3
+  state: Inactive
+  selector: {matchLabels: {machine.openshift.io/cluster-api-machine-role: master, machine.openshift.io/cluster-api-machine-type: master}}
+  template:
+    machineType: machines_v1beta1_machine_openshift_io
+    machines_v1beta1_machine_openshift_io:
+      failureDomains: {platform: VSphere, vsphere: [{name: of-masters}]}
+      metadata:
+        labels:
+          machine.openshift.io/cluster-api-machine-role: master
+          machine.openshift.io/cluster-api-machine-type: master
+          machine.openshift.io/cluster-api-cluster: blue
+      spec: {providerSpec: {value: {}}}
+`
 
 // refusesWithoutProviderSpec: on the platforms that have a provider of OpenShift's, in the words that its tests look for.
 func refusesWithoutProviderSpec(w *harness.World, admin client.Client) {

@@ -152,3 +152,27 @@ func claimedNever(w *vsphereWorld) {
 	w.leavesNothing(p)
 	w.released(machine.Name)
 }
+
+// claimedBefore: a claim without an owner, as OpenShift's installer makes them for the first Machines, becomes the Machine's, and goes with it.
+func claimedBefore(w *vsphereWorld) {
+	const name = "installed-1"
+	claim := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
+		"poolRef": map[string]any{"apiGroup": ipam.Group, "kind": "InClusterIPPool", "name": "installed"},
+	}}}
+	claim.SetGroupVersionKind(ipam.WithKind("IPAddressClaim"))
+	claim.SetNamespace(cluster.MachineNamespace)
+	claim.SetName(name + "-claim-0-0")
+	w.CreateWithCleanup(claim)
+	w.bind(name, "10.9.8.8", "10.9.8.1")
+	p := w.machine("installed", name, fromPool("installed"))
+	w.Eventually("the Machine owns the claim", func() error {
+		owners := w.claim(name).GetOwnerReferences()
+		if len(owners) != 1 || owners[0].UID != w.Machine(name).UID {
+			return fmt.Errorf("the owners are %v", owners)
+		}
+		return nil
+	})
+	p.DeleteMachine(name)
+	p.Gone(name)
+	w.released(name)
+}

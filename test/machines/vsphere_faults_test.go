@@ -191,6 +191,7 @@ func TestVSphere_Faults(t *testing.T) {
 			"another virtual machine has the name": nameTaken, "another virtual machine has the instance UUID": uuidTaken,
 			"another network card": anotherCard, "there is no such template": noTemplate, "an address is claimed late": claimedLate,
 			"an address is never claimed": claimedNever, "another vCenter is down": second.isDown,
+			"the installer has claimed the address": claimedBefore,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -208,8 +209,10 @@ func datastoreFull(w *vsphereWorld) {
 	p := w.pool("full", 1, nil)
 	machine := shows(p, corev1.ConditionFalse, "cloning the template")
 	w.AwaitEvent("Machine", machine.Name, "FailedCreate", "NoDiskSpace")
+	w.NoEvent("Machine", machine.Name, "Create")
 	w.behave(func(b *vcenter.Behavior) { delete(b.Clones, "full") })
 	p.Runs(1)
+	w.AwaitEvent("Machine", machine.Name, "Create", "Created an instance")
 	w.leavesNothing(p)
 }
 
@@ -225,18 +228,28 @@ func deletedWhileCloned(w *vsphereWorld) {
 	}
 }
 
-func nameTaken(w *vsphereWorld) {
-	const name = "taken-1"
-	foreign := w.clone(name, "")
-	// It has no MachineSet, which would give it another name.
-	p, machine := &harness.Pool{World: w.World, Name: "taken"}, harness.NewMachine(name)
-	raw, err := json.Marshal(w.site.ProviderSpec())
+// machine creates a Machine that belongs to a pool. It has no MachineSet, which would give it another name.
+func (w *vsphereWorld) machine(pool, name string, change func(*machinev1beta1.VSphereMachineProviderSpec)) *harness.Pool {
+	w.Helper()
+	spec := w.site.ProviderSpec()
+	if change != nil {
+		change(spec)
+	}
+	raw, err := json.Marshal(spec)
 	if err != nil {
 		w.Fatal(err)
 	}
-	machine.Labels = map[string]string{cluster.MachineSetLabel: p.Name}
+	machine := harness.NewMachine(name)
+	machine.Labels = map[string]string{cluster.MachineSetLabel: pool}
 	machine.Spec.ProviderSpec.Value = &runtime.RawExtension{Raw: raw}
 	w.CreateWithCleanup(machine)
+	return &harness.Pool{World: w.World, Name: pool}
+}
+
+func nameTaken(w *vsphereWorld) {
+	const name = "taken-1"
+	foreign := w.clone(name, "")
+	p := w.machine("taken", name, nil)
 	shows(p, corev1.ConditionFalse, "the name taken-1 is taken in the folder of the workspace")
 	w.AwaitEvent("Machine", name, "FailedCreate", "rename or delete that virtual machine")
 	w.done(foreign.Destroy(w.Context()))

@@ -4,11 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -21,6 +23,9 @@ import (
 
 type vsphereProviderSpec = machinev1beta1.VSphereMachineProviderSpec
 
+// longGroup is a name that is too long for a VM group.
+var longGroup = strings.Repeat("g", 81)
+
 // vsphereDenials are the changes of a VSphereMachineProviderSpec that are denied, by the text of the denial behind "providerSpec.".
 var vsphereDenials = map[string]func(*vsphereProviderSpec){
 	"template: Required value: template must be provided":                 func(s *vsphereProviderSpec) { s.Template = "" },
@@ -28,7 +33,7 @@ var vsphereDenials = map[string]func(*vsphereProviderSpec){
 	"workspace.server: Required value: server must be provided":           func(s *vsphereProviderSpec) { s.Workspace.Server = "" },
 	"network.devices: Required value: at least 1 network device must be ": func(s *vsphereProviderSpec) { s.Network.Devices = nil },
 	"network.devices[0].networkName: Required value: networkName must be": func(s *vsphereProviderSpec) { s.Network.Devices[0].NetworkName = "" },
-	"network.devices: Too many": func(s *vsphereProviderSpec) {
+	"network.devices: Too many: 11: must have at most 10 items": func(s *vsphereProviderSpec) {
 		s.Network.Devices = make([]machinev1beta1.NetworkDeviceSpec, 11)
 	},
 	`workspace.folder: Invalid value: "nodes": folder must be absolute path: expected prefix "/` + vcenter.Datacenter + `/vm/"`: func(
@@ -36,23 +41,27 @@ var vsphereDenials = map[string]func(*vsphereProviderSpec){
 	) {
 		s.Workspace.Folder = "nodes"
 	},
-	"workspace.vmGroup: Invalid value: vmGroup must be less than 80 characters in length": func(s *vsphereProviderSpec) {
-		s.Workspace.VMGroup = strings.Repeat("g", 81)
+	`workspace.vmGroup: Invalid value: "` + longGroup + `": vmGroup must be less than 80 characters in length`: func(s *vsphereProviderSpec) {
+		s.Workspace.VMGroup = longGroup
 	},
-	"tagIDs: Too many: a maximum of 10 tags are allowed": func(s *vsphereProviderSpec) { s.TagIDs = make([]string, 11) },
-	`tagIDs: Invalid value: "region": tag ID must be in the format of urn:vmomi:InventoryServiceTag:<UUID>:GLOBAL`: func(s *vsphereProviderSpec) {
+	`tagIDs: Invalid value: ["a","b","","","","","","","","",""]: a maximum of 10 tags are allowed`: func(s *vsphereProviderSpec) {
+		s.TagIDs = append([]string{"a", "b"}, make([]string, 9)...)
+	},
+	"tagIDs: Required value: tag ID must be in the format of urn:vmomi:InventoryServiceTag:<UUID>:GLOBAL": func(s *vsphereProviderSpec) {
 		s.TagIDs = []string{"region"}
 	},
-	"disks: Too many: data disk count must not exceed 29": func(s *vsphereProviderSpec) { s.DataDisks = make([]machinev1beta1.VSphereDisk, 30) },
-	"disks[0]: Required value: data disk name must be set, providerSpec.disks[0]: Required value: data disk size must be set]": func(
+	"disks: Invalid value: 30: data disk count must not exceed 29": func(s *vsphereProviderSpec) {
+		s.DataDisks = make([]machinev1beta1.VSphereDisk, 30)
+	},
+	"disks[0].name: Required value: data disk name must be set, providerSpec.disks[0].sizeGiB: Required value: data disk size must be set]": func(
 		s *vsphereProviderSpec,
 	) {
 		s.DataDisks = make([]machinev1beta1.VSphereDisk, 1)
 	},
-	"disks[1]: Invalid value: data disk name must not exceed 80": func(s *vsphereProviderSpec) {
+	"disks[1].name: Invalid value: 81: data disk name must not exceed 80": func(s *vsphereProviderSpec) {
 		s.DataDisks = []machinev1beta1.VSphereDisk{{Name: "a", SizeGiB: 1}, {Name: strings.Repeat("b", 81), SizeGiB: 1}}
 	},
-	"disks[0]: Invalid value: data disk name must consist only of alphanumeric characters": func(s *vsphereProviderSpec) {
+	`disks[0].name: Invalid value: "_a": data disk name must consist only of alphanumeric characters`: func(s *vsphereProviderSpec) {
 		s.DataDisks = []machinev1beta1.VSphereDisk{{Name: "_a", SizeGiB: 1}}
 	},
 	"numCPUs: Invalid value: must not be negative":                   func(s *vsphereProviderSpec) { s.NumCPUs = -1 },
@@ -61,7 +70,7 @@ var vsphereDenials = map[string]func(*vsphereProviderSpec){
 	"network.devices: Too many: at most 10 addresses, pools and namese": func(s *vsphereProviderSpec) {
 		s.Network.Devices[0].IPAddrs = make([]string, 11)
 	},
-	"disks[0]: Invalid value: data disk size (GiB) must not exceed 16384": func(s *vsphereProviderSpec) {
+	"disks[0].sizeGiB: Invalid value: 16385: data disk size (GiB) must not exceed 16384": func(s *vsphereProviderSpec) {
 		s.DataDisks = []machinev1beta1.VSphereDisk{{Name: "a", SizeGiB: 16385}}
 	},
 }
@@ -102,6 +111,100 @@ func TestPolicy_VSphere(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+}
+
+// vsphereTypes are fields with wrong types or names, as merge patches of a providerSpec, and what the API server says of them behind "providerSpec.".
+var vsphereTypes = map[string]string{
+	`{"memoryMiB": "16384"}`:                                                "memoryMiB: Invalid value: must be an integer",
+	`{"numCPUs": 4.5}`:                                                      "numCPUs: Invalid value: must be an integer",
+	`{"numCPUs": 3000000000}`:                                               "numCPUs: Invalid value: must not exceed 2147483647",
+	`{"template": 9, "diskGiB": true}`:                                      "diskGiB: Invalid value: must be an integer, providerSpec.template: ",
+	`{"tagIDs": "urn:vmomi:InventoryServiceTag:a"}`:                         "tagIDs: Invalid value: must be a list of strings",
+	`{"tagIDs": [1]}`:                                                       "tagIDs: Invalid value: must be a list of strings",
+	`{"network": {"devices": [{"networkName": 1244}]}}`:                     "network.devices[0].networkName: Invalid value: must be a string",
+	`{"network": {"devices": "nodes"}}`:                                     "network.devices: Invalid value: must be a list of objects",
+	`{"network": {"devices": [null]}}`:                                      "network.devices: Invalid value: must be a list of objects",
+	`{"network": {"devices": [{"addressesFromPools": [{"name": 1}]}]}}`:     "network.devices[0].addressesFromPools: Invalid value: must be a list",
+	`{"network": ["nodes"]}`:                                                "network: Invalid value: must be an object",
+	`{"workspace": "vcenter"}`:                                              "workspace: Invalid value: must be an object",
+	`{"workspace": {"folder": 1}}`:                                          "workspace.folder: Invalid value: must be a string",
+	`{"dataDisks": [{"name": "a", "sizeGiB": "1"}]}`:                        "dataDisks[0].sizeGiB: Invalid value: must be an integer",
+	`{"dataDisks": [1]}`:                                                    "dataDisks: Invalid value: must be a list of objects",
+	`{"userDataSecret": {"name": 1}}`:                                       "userDataSecret.name: Invalid value: must be a string",
+	`{"credentialsSecret": "vsphere-cloud-credentials"}`:                    "credentialsSecret: Invalid value: must be an object",
+	`{"cloneMode": 1}`:                                                      "cloneMode: Invalid value: must be a string",
+	`{"Template": "another"}`:                                               "Template: Duplicate value: the field is there with another case, too",
+	`{"memorymib": "16384", "memoryMiB": null}`:                             "memorymib: Invalid value: must be an integer",
+	`{"template": null, "TEMPLATE": ""}`:                                    "template: Required value: template must be provided",
+	`{"workspace": null, "Workspace": {"Server": ""}}`:                      "workspace.server: Required value: server must be provided",
+	`{"workspace": {"folder": null, "Folder": "nodes"}}`:                    `workspace.folder: Invalid value: "nodes": folder must be absolute path`,
+	`{"datadisks": [{"Name": "a", "sizegib": 16385}]}`:                      "disks[0].sizeGiB: Invalid value: 16385: data disk size (GiB) must",
+	`{"numCPUs": null, "numcpus": -1}`:                                      "numcpus: Invalid value: must not be negative",
+	`{"tagids": ["region"]}`:                                                "tagIDs: Required value: tag ID must be in the format",
+	`{"network": null, "Network": {"Devices": [{"NetworkName": "n"}, {}]}}`: "network.devices[1].networkName: Required value: networkName must be",
+}
+
+// TestPolicy_VSphereTypes: a denial names the field that has a wrong type, and fields count without regard to their case, as Drover reads them.
+func TestPolicy_VSphereTypes(t *testing.T) {
+	w := besideOthers(t)
+	ask := func(patch string) error {
+		base, err := json.Marshal(vsphereSpec(t, func(s *vsphereProviderSpec) { s.NumCPUs = 4 }))
+		if err == nil {
+			base, err = jsonpatch.MergePatch(base, []byte(patch))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		set := vsphereSet(nil)
+		set.Spec.Template.Spec.ProviderSpec.Value.Raw = base
+		return w.Client.Create(t.Context(), set, client.DryRunAll)
+	}
+	for patch, want := range vsphereTypes {
+		w.Eventually("it is denied to write "+patch, func() error {
+			if err := ask(patch); err == nil || !strings.Contains(err.Error(), "providerSpec."+want) {
+				return fmt.Errorf("the answer is %w", err)
+			}
+			return nil
+		})
+	}
+	for _, patch := range []string{
+		`{"numCPUs": null, "numcpus": 4, "memoryMiB": null, "memorymib": 16384}`, `{"diskType": 5}`,
+		`{"Workspace": {"Server": "vcenter", "resourcepool": "p"}, "workspace": null}`,
+	} {
+		if err := ask(patch); err != nil {
+			t.Errorf("%s: %v", patch, err)
+		}
+	}
+}
+
+// TestPolicy_VSphereLarge: a providerSpec with as much of everything as there may be, and with many unknown fields, does not cost the API server more than
+// it grants a policy.
+func TestPolicy_VSphereLarge(t *testing.T) {
+	w := besideOthers(t)
+	value := vsphereSpec(t, func(s *vsphereProviderSpec) {
+		device := s.Network.Devices[0]
+		for i := range 10 {
+			device.IPAddrs = append(device.IPAddrs, fmt.Sprintf("10.0.0.%d/24", i))
+			device.AddressesFromPools = append(device.AddressesFromPools, machinev1beta1.AddressesFromPool{Group: "g", Resource: "r", Name: "n"})
+		}
+		s.Network.Devices = slices.Repeat([]machinev1beta1.NetworkDeviceSpec{device}, 10)
+		s.DataDisks = slices.Repeat([]machinev1beta1.VSphereDisk{{Name: strings.Repeat("d", 80), SizeGiB: 16384, ProvisioningMode: "Thin"}}, 29)
+		s.TagIDs = slices.Repeat([]string{"urn:vmomi:InventoryServiceTag:00000000-0000-4000-8000-000000000000:GLOBAL"}, 10)
+	})
+	for i := range 1000 {
+		value[fmt.Sprintf("unknown-field-%d", i)] = i
+	}
+	if err := w.Client.Create(t.Context(), vsphereSet(value), client.DryRunAll); err != nil {
+		t.Error(err)
+	}
+	value["dataDisks"] = append(value["dataDisks"].([]any)[:28], map[string]any{"name": "a", "sizeGiB": "1"}) //nolint:forcetypeassert // it was written so
+	w.Eventually("the policy is in force", func() error {
+		err := w.Client.Create(t.Context(), vsphereSet(value), client.DryRunAll)
+		if err == nil || !strings.Contains(err.Error(), "providerSpec.dataDisks[28].sizeGiB: Invalid value: must be an integer") {
+			return fmt.Errorf("the answer is %w", err)
+		}
+		return nil
+	})
 }
 
 // warnings are those of the API server.
@@ -175,6 +278,20 @@ func TestPolicy_VSphereWarnings(t *testing.T) {
 	if got := ask(valid); got != "" {
 		t.Errorf("of what is as it should be, it warns: %s", got)
 	}
+	value := vsphereSpec(t, valid)
+	delete(value, "numCPUs")
+	value["numcpus"], value["diskType"], value["metadata"], value["Workspace"] = 2, "thin", map[string]any{}, map[string]any{
+		"server": "vcenter.example.com", "Datacenter": "dc", "resourcepool": "/dc/host/c/Resources", "cluster": "c",
+	}
+	delete(value, "workspace")
+	value["network"] = map[string]any{"devices": []any{map[string]any{"networkName": "n", "macAddr": "x"}}}
+	if err := warned.Create(t.Context(), vsphereMachine(value), client.DryRunAll); err != nil {
+		t.Fatal(err)
+	}
+	const unknown = "providerSpec.diskType, providerSpec.workspace.cluster, providerSpec.network.devices[0].macAddr: unknown field, which has no effect"
+	if got := seen.take(); strings.Count(got, "\n") != 1 || !strings.Contains(got, unknown) {
+		t.Errorf("of unknown fields, it warns: %s", got)
+	}
 }
 
 // TestPolicy_VSphereNull: what a manifest leaves blank is null, and counts as not set.
@@ -215,9 +332,11 @@ func TestPolicy_VSphereServer(t *testing.T) {
 	}
 	changes := map[string]string{
 		`{"workspace":{"server":"other.example.com"},"numCPUs":8}`: "workspace.server: Forbidden: the vCenter of a Machine cannot be",
-		`{"workspace":null}`:                 "providerSpec.workspace",
-		`{"kind":"KwokMachineProviderSpec"}`: "kind: Forbidden: the provider of a Machine cannot be changed",
-		`{"apiVersion":"other/v1"}`:          "kind: Forbidden: the provider of a Machine cannot be changed",
+		`{"workspace":null}`:                                                            "workspace: Required value: workspace must be provided",
+		`{"workspace":{"server":null}}`:                                                 "workspace.server: Required value: server must be provided",
+		`{"workspace":{"server":null,"Server":"other.example.com"}}`:                    "workspace.server: Forbidden: the vCenter of a Machine cannot be",
+		`{"kind":"KwokMachineProviderSpec"}`:                                            "kind: Forbidden: the provider of a Machine cannot be changed",
+		`{"apiVersion":"other/v1"}`:                                                     "kind: Forbidden: the provider of a Machine cannot be changed",
 		`{"kind":"KwokMachineProviderSpec","workspace":{"server":"other.example.com"}}`: "Forbidden",
 		`null`: "kind: Forbidden: the provider of a Machine cannot be changed",
 	}
@@ -231,8 +350,12 @@ func TestPolicy_VSphereServer(t *testing.T) {
 				return nil
 			})
 		}
-		if err := ask(`{"workspace":{"server":"vcenter.example.com"},"numCPUs":8}`, client.DryRunAll); err != nil {
-			t.Error(err)
+		for _, value := range []string{
+			`{"workspace":{"server":"vcenter.example.com"},"numCPUs":8}`, `{"workspace":{"server":null,"SERVER":"vcenter.example.com"}}`,
+		} {
+			if err := ask(value, client.DryRunAll); err != nil {
+				t.Error(err)
+			}
 		}
 	}
 	check()

@@ -78,6 +78,8 @@ type Wait struct {
 	// Err has the controller back off, and Failure is the call of the provider that returned it, for the metrics; nil for none.
 	Err     error
 	Failure *Failure
+	// KeepsBackoff reports that the provider only asks to wait: failures before count until it has answered.
+	KeepsBackoff bool
 	// Quiet writes no status: what is waited for happens in a moment, or another controller has the Machine.
 	Quiet bool
 	// Evicting has the engine go on with the drain meanwhile.

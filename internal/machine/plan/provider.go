@@ -49,7 +49,7 @@ func (in *Input) providerWait(call operation, err error) Wait {
 		wait.Condition = isTrue(err.Error())
 	}
 	if after, only := provider.AsRequeueAfter(err); only {
-		wait.RequeueAfter = max(after, minProviderRetry)
+		wait.RequeueAfter, wait.KeepsBackoff = max(after, minProviderRetry), true
 		return wait
 	}
 	wait.Event = Warning(call.event, err.Error())

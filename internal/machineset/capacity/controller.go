@@ -144,6 +144,7 @@ func (r *Reconciler) ask(
 	defer cancel()
 	capacity, err := source.Capacity(ctx, set)
 	if wait, waits := provider.AsRequeueAfter(err); waits {
+		controller.KeepBackoff(ctx)
 		return max(wait, time.Second), nil
 	}
 	problem := ""

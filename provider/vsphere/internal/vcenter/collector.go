@@ -20,7 +20,7 @@ const (
 	// pace is the least time between two answers of the collector: many changes then come in one.
 	pace = 100 * time.Millisecond
 	// maxCollectRetry is how long the collector waits at most after it has failed. Logins that fail have longer delays of their own.
-	maxCollectRetry = 15 * time.Second
+	maxCollectRetry = 30 * time.Second
 )
 
 // The properties of a virtual machine that the index has.
@@ -41,9 +41,10 @@ const (
 func (v *VCenter) collect(ctx context.Context) {
 	var wait time.Duration
 	for ctx.Err() == nil {
+		begun := v.clock.Now()
 		err := v.do(ctx, func(ctx context.Context, current *login) error { return v.watch(ctx, current) })
 		if err != nil && ctx.Err() == nil {
-			wait = collectAgain(wait, v.index.isReady())
+			wait = collectAgain(wait, v.index.isReady() && v.clock.Since(begun) >= maxCollectRetry)
 			v.index.lost(&UnavailableError{Server: v.endpoint.Server, Err: err}, v.clock.Now())
 			v.former.lost()
 			v.sleep(ctx, wait)
@@ -51,8 +52,8 @@ func (v *VCenter) collect(ctx context.Context) {
 	}
 }
 
-// collectAgain returns how long the collector waits after it has failed. What fails before the index is complete may fail each time, and costs the
-// vCenter a sweep.
+// collectAgain returns how long the collector waits after it has failed. What fails before the index is complete, or soon after, may fail each time,
+// and costs the vCenter a sweep.
 func collectAgain(before time.Duration, wasReady bool) time.Duration {
 	if wasReady {
 		return minRetry

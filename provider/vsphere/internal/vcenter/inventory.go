@@ -25,6 +25,11 @@ import (
 // keepFailedMost: workers must not wait for the same answer one after another, least of all where there is none.
 const keepLookups, keepFailed, keepFailedMost = 10 * time.Minute, 5 * time.Second, time.Minute
 
+// paths are the inventory paths of what is looked up by name, behind that of its datacenter.
+var paths = map[string]string{
+	"template": "vm/FOLDER/NAME", "folder": "vm/FOLDER", "datastore": "datastore/NAME", "resource pool": "host/CLUSTER/Resources/POOL",
+}
+
 // NotUniqueError is the error of a name in a workspace that no object has, or several have.
 type NotUniqueError struct {
 	// Kind is what was looked for: template, folder, datastore, resource pool, datacenter.
@@ -35,8 +40,11 @@ type NotUniqueError struct {
 
 // Error returns what is wrong.
 func (e *NotUniqueError) Error() string {
+	if e.Several && e.Kind == "datacenter" {
+		return "multiple datacenters found, specify one in config"
+	}
 	if e.Several {
-		return fmt.Sprintf("multiple %ss found, specify one in config", e.Kind)
+		return fmt.Sprintf("multiple %ss found, specify one in config: its full inventory path picks one, as in /DATACENTER/%s", e.Kind, paths[e.Kind])
 	}
 	return e.Kind + " not found, specify valid value"
 }

@@ -51,6 +51,8 @@ const (
 	minRetry      = time.Second
 	maxRetry      = time.Minute
 	minLoginRetry = 30 * time.Second
+	// freeLogins are how many sessions that have ended soon are renewed at once.
+	freeLogins = 2
 )
 
 // Calls counts calls; Observe may be called from many goroutines at the same time.
@@ -152,8 +154,11 @@ type sessions struct {
 
 	mu      sync.Mutex
 	current *login
-	// backOff delays the next login after failed ones.
+	// begun is when it began.
+	begun time.Time
+	// backOff delays the next login after failed ones, and after sessions that the vCenter has ended soon, which are short.
 	backOff
+	short int
 }
 
 // get returns the session, and logs in if there is none.
@@ -176,16 +181,28 @@ func (s *sessions) get(ctx context.Context) (*login, error) {
 		}
 		return nil, err
 	}
-	s.current, s.backOff = current, backOff{}
+	s.current, s.begun = current, s.clock.Now()
+	if s.short == 0 {
+		s.backOff = backOff{}
+	}
 	return current, nil
 }
 
-// drop forgets a session that has ended. Another one that has begun since stays.
-func (s *sessions) drop(ended *login) {
+// drop forgets a session that has ended with an error. Another one that has begun since stays. An administrator may end one at any time; if more
+// end soon after each other, the vCenter accepts logins and ends their sessions, and each login must wait longer.
+func (s *sessions) drop(ended *login, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.current == ended {
-		s.current = nil
+	if s.current != ended {
+		return
+	}
+	s.current = nil
+	if s.clock.Since(s.begun) >= maxRetry {
+		s.short, s.backOff = 0, backOff{}
+		return
+	}
+	if s.short++; s.short > freeLogins {
+		s.failed(stable(fmt.Errorf("vCenter %s has ended the session: %w", s.endpoint.Server, err)), false, s.clock.Now())
 	}
 }
 

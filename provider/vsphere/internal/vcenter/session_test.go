@@ -1,6 +1,7 @@
 package vcenter
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -148,5 +149,46 @@ func TestSOAPClient_Thumbprint(t *testing.T) {
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("thumbprint %q: %v, want %q", thumbprint, err, want)
 		}
+	}
+}
+
+// TestSessions_EndSoon: a vCenter that accepts logins and ends their sessions gets fewer and fewer of them. A session that has lasted is renewed at
+// once.
+func TestSessions_EndSoon(t *testing.T) {
+	v, _, _ := newSimulated(t)
+	clock, calls := testingclock.NewFakeClock(time.Now()), &observed{}
+	s := &sessions{endpoint: v.endpoint, credentials: v.sessions.credentials, calls: calls, clock: clock, timeout: time.Minute}
+	logins := func() int {
+		return len(slices.DeleteFunc(slices.Clone(calls.methods), func(method string) bool { return method != "Login" }))
+	}
+	for end := clock.Now().Add(2 * time.Minute); clock.Now().Before(end); clock.Step(100 * time.Millisecond) {
+		if current, err := s.get(t.Context()); err == nil {
+			s.drop(current, errors.New("not authenticated"))
+		}
+	}
+	if made := logins(); made < 5 || made > 10 {
+		t.Errorf("there were %d logins in two minutes", made)
+	}
+	clock.Step(maxRetry)
+	for range 2 {
+		before := logins()
+		current, err := s.get(t.Context())
+		if err != nil || logins() != before+1 {
+			t.Fatalf("%d logins, error %v", logins()-before, err)
+		}
+		clock.Step(maxRetry)
+		s.drop(current, errors.New("not authenticated"))
+	}
+}
+
+// TestPollAgain: tasks that cannot be read are looked at less and less often.
+func TestPollAgain(t *testing.T) {
+	wait, looks := time.Duration(0), 0
+	for at := time.Duration(0); at < 2*time.Minute; at += wait {
+		wait = pollAgain(wait, errors.New("it fails"))
+		looks++
+	}
+	if looks > 10 || pollAgain(wait, nil) != 0 {
+		t.Errorf("there were %d looks in two minutes", looks)
 	}
 }

@@ -200,7 +200,7 @@ func TestExists(t *testing.T) {
 // TestCollectAgain: what fails each time before the index is complete is tried less and less often.
 func TestCollectAgain(t *testing.T) {
 	wait := time.Duration(0)
-	for _, seconds := range []int{1, 2, 4, 8, 15, 15} {
+	for _, seconds := range []int{1, 2, 4, 8, 16, 30, 30} {
 		if wait = collectAgain(wait, false); wait != time.Duration(seconds)*time.Second {
 			t.Errorf("it waits %s, want %ds", wait, seconds)
 		}

@@ -85,23 +85,33 @@ func (t *tasks) lookNow() {
 
 // followTasks looks at the tasks until the context ends: less and less often until something changes.
 func (v *VCenter) followTasks(ctx context.Context) {
+	var failing time.Duration
 	for wait := pollTasks; ; wait = min(2*wait, pollTasks) {
-		timer := v.clock.NewTimer(wait)
+		timer := v.clock.NewTimer(max(wait, failing))
 		select {
 		case <-ctx.Done():
 			timer.Stop()
 			return
 		case <-v.tasks.poke:
 			timer.Stop()
-			v.sleep(ctx, pace)
+			v.sleep(ctx, max(pace, failing))
 			wait = pace
 		case <-timer.C():
 		}
 		if refs := v.tasks.running(); len(refs) > 0 {
-			// What fails is tried again; those who wait have deadlines of their own.
-			_ = v.brief(ctx, func(ctx context.Context, current *login) error { return v.observeTasks(ctx, current, refs) })
+			// What fails is tried again, less and less often; those who wait have deadlines of their own.
+			err := v.brief(ctx, func(ctx context.Context, current *login) error { return v.observeTasks(ctx, current, refs) })
+			failing = pollAgain(failing, err)
 		}
 	}
+}
+
+// pollAgain returns how long tasks are not looked at, at least, after that has failed or succeeded.
+func pollAgain(before time.Duration, err error) time.Duration {
+	if err == nil {
+		return 0
+	}
+	return min(max(2*before, pollTasks), maxCollectRetry)
 }
 
 // observeTasks ends those that have ended.

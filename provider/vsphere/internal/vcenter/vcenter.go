@@ -120,7 +120,7 @@ func (v *VCenter) do(ctx context.Context, call func(context.Context, *login) err
 	err = call(context.WithValue(ctx, refusedKey{}, &refused), current)
 	switch ended := refused.Load(); {
 	case isSessionEnded(err):
-		v.sessions.drop(current)
+		v.sessions.drop(current, err)
 		if current, err = v.sessions.get(ctx); err != nil {
 			return err
 		}

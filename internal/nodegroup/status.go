@@ -49,7 +49,8 @@ func (rc *reconciliation) setStatus(after *v1alpha1.NodeGroupStatus, in *plan.In
 	after.Nodes, after.Synced, after.Pending, after.Conflicts, after.Refused, after.Held = c.Nodes, c.Synced, c.Pending, c.Conflicts, c.Refused, c.Held
 	after.Unavailable, after.Budget = rc.unavailable(in)
 	after.Window = in.WindowStatus()
-	after.Phase, after.Rollout, after.OwnedKeys = decision.Phase, decision.Rollout, decision.OwnedKeys
+	after.Phase, after.Message = decision.Phase, decision.Message
+	after.Rollout, after.OwnedKeys = decision.Rollout, decision.OwnedKeys
 	after.DefaultRollout = rc.Finder.DefaultRollout()
 	after.Outdated = decision.Replacement.Outdated
 	for _, condition := range decision.Conditions {

@@ -13,6 +13,7 @@ import (
 const (
 	ReasonSynced            = "Synced"
 	ReasonNotSynced         = "NotSynced"
+	ReasonNoNodes           = "NoNodes"
 	ReasonInvalidSelector   = "InvalidSelector"
 	ReasonInvalidWindow     = "InvalidWindow"
 	ReasonUntrustedSelector = "UntrustedSelector"
@@ -44,6 +45,9 @@ func ConditionDocs() []status.ConditionDoc {
 	return status.ConditionsOn("NodeGroup", slices.Concat([]status.ConditionDoc{
 		{Type: ready, Reason: ReasonSynced, When: "True: every Node of the group carries what it declares"},
 		{Type: ready, Reason: ReasonNotSynced, When: "some Nodes do not carry it yet"},
+		{Type: ready, Reason: ReasonNoNodes,
+			When: "spec.nodes selects no Node: it may be misspelled, or the pool has scaled to zero; Nodes that join the group get what it declares"},
+		{Type: ready, Reason: ReasonOverlapping, When: "each Node that spec.nodes selects belongs to an older group, so that the group has none"},
 		{Type: ready, Reason: ReasonInvalidSelector, When: "a selector of spec.nodes is invalid; the group has no Nodes"},
 		{Type: ready, Reason: ReasonInvalidWindow,
 			When: "a window or a freeze of spec.disruption cannot be read, such as one in an unknown time zone; no disruption begins until it is corrected"},

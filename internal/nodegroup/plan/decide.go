@@ -100,6 +100,8 @@ type Decision struct {
 	// Rollout, Phase, Counts, OwnedKeys and Conditions become the status.
 	Rollout *v1alpha1.RolloutStatus
 	Phase   v1alpha1.Phase
+	// Message says what the phase means now.
+	Message string
 	Counts  Counts
 	// Unconfirmed says which labels keep the roll-out from beginning before a user confirms that they go; empty for none.
 	Unconfirmed string

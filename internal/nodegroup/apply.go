@@ -108,10 +108,11 @@ func (rc *reconciliation) report(before, after *v1alpha1.NodeGroupStatus) {
 	}
 }
 
-// newlyIdle returns why a group does nothing of what it declares, if its spec or that is new; empty otherwise. A group whose Nodes go later, such as a
-// pool that scales to zero, is as its users want it.
+// newlyIdle returns why a group does nothing of what it declares, if its spec or that is new; empty otherwise. A group whose Nodes go later, such as
+// a pool that scales to zero, is as its users want it.
 func newlyIdle(before, after *v1alpha1.NodeGroupStatus) (reason, message string) {
-	ready, known := meta.FindStatusCondition(after.Conditions, v1alpha1.ConditionReady), meta.FindStatusCondition(before.Conditions, v1alpha1.ConditionReady)
+	const kind = v1alpha1.ConditionReady
+	ready, known := meta.FindStatusCondition(after.Conditions, kind), meta.FindStatusCondition(before.Conditions, kind)
 	isNew := known == nil || known.Reason != ready.Reason
 	switch ready.Reason {
 	case plan.ReasonNoNodes:

@@ -101,6 +101,7 @@ func TestGuard_BudgetsHold(t *testing.T) {
 	}
 	s.AwaitHolder(node, "")
 	eventuallyUnreserved(s, group)
+	s.NoEvent("Node", node, "MetadataRepaired")
 	if err := s.Client.Delete(t.Context(), group); err != nil {
 		t.Fatal(err)
 	}

@@ -110,7 +110,8 @@ func TestMaintenance_NodeDoesNotExist(t *testing.T) {
 	}
 	s.AwaitEvent("NodeMaintenance", m.Name, maintenance.EventBegin, "")
 	s.AwaitEvent("NodeMaintenance", m.Name, maintenance.EventFailed, "Failed a node maintenance: "+status.LastError)
-	output, err := harness.Kubectl(t.Context(), s.Cluster, nil, "get", "nodemaintenances.nodemaintenance.medik8s.io", m.Name, "-o", "wide", "--no-headers")
+	get := []string{"get", "nodemaintenances.nodemaintenance.medik8s.io", m.Name, "-o", "wide", "--no-headers"}
+	output, err := harness.Kubectl(t.Context(), s.Cluster, nil, get...)
 	if err != nil || !strings.Contains(output, "NodeNotFound   "+status.LastError) {
 		t.Errorf("kubectl get says %q: %v", output, err)
 	}

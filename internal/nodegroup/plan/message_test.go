@@ -29,7 +29,8 @@ func TestDecide_PhaseAndMessage(t *testing.T) {
 			r.decide()
 			r.nodes[1].Metadata = metadataplan.GroupDecision{State: metadataplan.RefusedState, Problems: []metadataplan.Problem{held}}
 		}, v1alpha1.PhaseWaiting, "a Pod stays"},
-		"a disruption waits": {func(r *rollout, in *Input) { r.decide(); in.Budget = full(1) }, v1alpha1.PhaseWaiting, "which is the budget; 1 disruptions wait"},
+		"a disruption waits": {func(r *rollout, in *Input) { r.decide(); in.Budget = full(1) }, v1alpha1.PhaseWaiting,
+			"which is the budget; 1 disruptions wait"},
 		"nothing waits for a budget that is exceeded": {func(r *rollout, in *Input) {
 			r.decide()
 			in.Budget = full(0)

@@ -295,6 +295,8 @@ type Taint struct {
 }
 
 // Rollout paces changes of metadata.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.firstWave) || !has(self.maxInFlight) || type(self.maxInFlight) == string || self.firstWave <= self.maxInFlight",message="firstWave must not be above maxInFlight"
 type Rollout struct {
 	// MaxInFlight is how many Nodes a wave has: they are changed at once. A percentage is of the Nodes that the group has when the roll-out begins,
 	// rounded up.

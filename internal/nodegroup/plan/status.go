@@ -262,7 +262,7 @@ func (in *Input) progressing(d *Decision) Condition {
 	if len(d.Rollout.WaitingFor) > 0 {
 		text += " waits for " + strings.Join(d.Rollout.WaitingFor, ", ")
 	}
-	return isTrue(kind, ReasonRollingOut, "%s; %d Nodes are to be written", text, pending)
+	return isTrue(kind, ReasonRollingOut, "%s; %d Nodes are to be written%s", text, pending, in.firstWaveText())
 }
 
 // unreleased returns the names of the Nodes whose record names the group, those included that are paused.

@@ -2,6 +2,7 @@ package nodegroup
 
 import (
 	"context"
+	"slices"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -53,7 +54,12 @@ func (rc *reconciliation) setStatus(after *v1alpha1.NodeGroupStatus, in *plan.In
 	after.Rollout, after.OwnedKeys = decision.Rollout, decision.OwnedKeys
 	after.DefaultRollout = rc.Finder.DefaultRollout()
 	after.Outdated = decision.Replacement.Outdated
-	for _, condition := range decision.Conditions {
+	for _, kind := range plan.AbnormalTypes {
+		if !slices.ContainsFunc(decision.Abnormal, func(c plan.Condition) bool { return c.Type == kind }) {
+			meta.RemoveStatusCondition(&after.Conditions, kind)
+		}
+	}
+	for _, condition := range slices.Concat(decision.Conditions, decision.Abnormal) {
 		meta.SetStatusCondition(&after.Conditions, metav1.Condition{
 			Type: condition.Type, Status: condition.Status, Reason: condition.Reason, Message: condition.Message,
 			ObservedGeneration: rc.group.Generation, LastTransitionTime: metav1.Time{Time: rc.now},

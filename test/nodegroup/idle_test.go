@@ -1,9 +1,11 @@
 package nodegroup
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
@@ -31,6 +33,16 @@ func TestIdle_SaysWhy(t *testing.T) {
 		spec.Metadata.Labels = map[string]v1alpha1.LabelValue{"kubernetes.io/hostname": "mine"}
 	})
 	f.checkIdle("idle-older", plan.ReasonRefusedKeys, `"kubernetes.io/hostname"`, "2")
+	f.eventuallyCondition("idle-older", v1alpha1.ConditionStalled, metav1.ConditionTrue, plan.ReasonRefusedKeys)
+	f.update("idle-older", func(spec *v1alpha1.NodeGroupSpec) {
+		spec.Metadata.Labels = map[string]v1alpha1.LabelValue{"example.com/team": "a"}
+	})
+	f.Eventually("it is not stalled any more", func() error {
+		if meta.IsStatusConditionTrue(f.group("idle-older").Status.Conditions, v1alpha1.ConditionStalled) {
+			return fmt.Errorf("status is %s", harness.JSON(f.group("idle-older").Status))
+		}
+		return nil
+	})
 	// One that joins a pool that was empty is written, and a pool that scales to zero is not reported again.
 	f.label("idle-00", "example.com/pol", "idle")
 	f.label("idle-00", labelPool, "other")

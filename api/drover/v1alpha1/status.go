@@ -31,6 +31,10 @@ const (
 	ConditionProgressing = "Progressing"
 	// ConditionBlocked: something must happen first.
 	ConditionBlocked = "Blocked"
+	// ConditionReconciling: the status is about to change. It is present only while it is True.
+	ConditionReconciling = "Reconciling"
+	// ConditionStalled: the group does not get on unless a user or another writer acts. It is present only while it is True.
+	ConditionStalled = "Stalled"
 	// ConditionOverlapping: other groups select Nodes of this group, or this group Nodes of theirs.
 	ConditionOverlapping = "Overlapping"
 )

@@ -111,6 +111,8 @@ type Decision struct {
 	Replacement replacementplan.Report
 	OwnedKeys   []string
 	Conditions  []Condition
+	// Abnormal are the conditions that are present only while they are True.
+	Abnormal []Condition
 	// Released reports whether no Node's record names the group, so that one that is being deleted may go.
 	Released bool
 	// Wake is when the decision changes without an event; zero for never.

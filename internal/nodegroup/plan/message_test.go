@@ -9,6 +9,7 @@ import (
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	disruptionplan "github.com/drover-io/drover/internal/disruption/plan"
 	metadataplan "github.com/drover-io/drover/internal/metadata/plan"
+	replacementplan "github.com/drover-io/drover/internal/nodegroup/replacement/plan"
 )
 
 // TestDecide_PhaseAndMessage: the phase and the message of a group say what keeps it from going on.
@@ -76,5 +77,57 @@ func TestDecide_PhaseAndMessage(t *testing.T) {
 func (r *rollout) guard() {
 	for i := range r.nodes {
 		r.nodes[i].Metadata.Guarded = []string{"dedicated:NoExecute"}
+	}
+}
+
+// TestDecide_Abnormal: Reconciling and Stalled are there for programs that wait for objects of any kind, and never both.
+func TestDecide_Abnormal(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*rollout, *Input)
+		want   string
+	}{
+		"as declared":   {func(r *rollout, _ *Input) { r.decide() }, ""},
+		"rolling":       {func(*rollout, *Input) {}, "Reconciling=RollingOut"},
+		"replacing":     {func(r *rollout, in *Input) { r.decide(); in.Replacement = &replacementplan.Report{Replacing: true} }, "Reconciling=Replacing"},
+		"without Nodes": {func(r *rollout, _ *Input) { r.nodes = nil }, ""},
+		"all Nodes are in another group": {func(r *rollout, in *Input) {
+			r.nodes, in.Overlaps = nil, []Overlap{{Node: "n0", Group: "older"}}
+		}, "Stalled=Overlapping"},
+		"a new Machine has failed": {func(r *rollout, in *Input) {
+			r.decide()
+			in.Replacement = &replacementplan.Report{Replacing: true, Reason: replacementplan.ReasonNewMachineFailed}
+		}, "Stalled=NewMachineFailed"},
+		"a key is refused": {func(r *rollout, _ *Input) {
+			r.nodes[1].Metadata.Problems = []metadataplan.Problem{{Reason: metadataplan.Refused, Message: "no"}}
+		}, "Stalled=RefusedKeys"},
+		"a conflict": {func(r *rollout, _ *Input) {
+			r.decide()
+			r.nodes[1].Metadata.State = metadataplan.Conflicted
+		}, "Stalled=Conflicts"},
+		"suspended": {func(r *rollout, _ *Input) { r.group.Spec.Suspend = true }, ""},
+		"a taint is held back": {func(r *rollout, _ *Input) {
+			r.decide()
+			r.nodes[1].Metadata = metadataplan.GroupDecision{State: metadataplan.RefusedState, Problems: []metadataplan.Problem{{
+				Reason: metadataplan.NoExecuteHeld, Message: "a Pod stays",
+			}}}
+		}, "Reconciling=NoExecuteHeld"},
+		"a maintenance waits": {func(r *rollout, in *Input) {
+			r.decide()
+			in.Budget = &Budget{Counts: disruptionplan.Counts{Expected: 2, Unavailable: 1, Limit: 1}, Waiting: 1}
+		}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRollout(2, nil)
+			in := &Input{}
+			c.change(r, in)
+			in.Group, in.Declaration, in.Nodes, in.Now = r.group, metadataplan.GroupDeclarationOf(r.group), slices.Clone(r.nodes), r.now
+			var got []string
+			for _, condition := range Decide(in).Abnormal {
+				got = append(got, condition.Type+"="+condition.Reason)
+			}
+			if strings.Join(got, " ") != c.want {
+				t.Errorf("conditions are %v, want %s", got, c.want)
+			}
+		})
 	}
 }

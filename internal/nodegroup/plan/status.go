@@ -53,6 +53,7 @@ func (in *Input) conditions(d *Decision) {
 	d.Conditions = []Condition{in.ready(d), in.progressing(d), in.blocked(d), in.overlapping()}
 	d.Phase = in.phase(d)
 	d.Message = d.message()
+	d.Abnormal = d.abnormal()
 }
 
 func (in *Input) phase(d *Decision) v1alpha1.Phase {

@@ -230,8 +230,8 @@ func (in *Input) waves(nodes []Node, settings *v1alpha1.Rollout) [][]Node {
 	return waves
 }
 
-// firstWaveText says that a first wave is as large as the others although spec.rollout.firstWave says more; empty otherwise. The schema cannot compare
-// it with a percentage.
+// firstWaveText says that a first wave is as large as the others although spec.rollout.firstWave says more; empty otherwise. The schema cannot
+// compare it with a percentage.
 func (in *Input) firstWaveText() string {
 	settings := in.settings()
 	size := waveSize(&settings, len(in.Nodes))

@@ -116,8 +116,8 @@ func TestHistory_Undo(t *testing.T) {
 	}
 }
 
-// TestHistory_UndoOfServerSideApply: a rollback of what a field manager applies warns, and that manager can apply again without force: it removes what
-// the rollback has added, and what another command of the plugin has changed stays.
+// TestHistory_UndoOfServerSideApply: a rollback of what a field manager applies warns, and that manager can apply again without force: it removes
+// what the rollback has added, and what another command of the plugin has changed stays.
 func TestHistory_UndoOfServerSideApply(t *testing.T) {
 	f := besideOthers(t, "applied", 1)
 	apply := func(labels string) {

@@ -149,7 +149,7 @@ func TestFinished_WaitingChanges(t *testing.T) {
 	if err := source.Start(t.Context(), queue); err != nil {
 		t.Fatal(err)
 	}
-	told := func(step string, want int) {
+	check := func(step string, want int) {
 		t.Helper()
 		if got := queue.Len(); got != want {
 			t.Errorf("%s: %d groups are to be reconciled, want %d", step, got, want)
@@ -160,13 +160,13 @@ func TestFinished_WaitingChanges(t *testing.T) {
 		}
 	}
 	f.reserve(newRequest("n0", upgrade), "")
-	told("one has a place", 0)
+	check("one has a place", 0)
 	f.reserve(newRequest("n1", upgrade), plan.ReasonBudgetExhausted)
-	told("one waits", 1)
+	check("one waits", 1)
 	f.reserve(newRequest("n1", upgrade), plan.ReasonBudgetExhausted)
-	told("it is made again", 0)
+	check("it is made again", 0)
 	if err := f.budgets.Withdraw(t.Context(), newRequest("n1", upgrade)); err != nil {
 		t.Fatal(err)
 	}
-	told("it is withdrawn", 1)
+	check("it is withdrawn", 1)
 }

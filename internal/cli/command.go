@@ -16,6 +16,7 @@ import (
 	"github.com/drover-io/drover/internal/cli/plan"
 	"github.com/drover-io/drover/internal/cli/rollout"
 	"github.com/drover-io/drover/internal/cli/status"
+	"github.com/drover-io/drover/internal/cli/uninstall"
 	"github.com/drover-io/drover/internal/cli/upgrade"
 	"github.com/drover-io/drover/internal/cli/view"
 	"github.com/drover-io/drover/internal/version"
@@ -90,7 +91,7 @@ nodegroup/NAME or ng/NAME.`,
 		pause.NewPauseCommand(o), pause.NewResumeCommand(o), rollout.NewCommand(o))
 	addGroup(root, "nodes", "Maintenance and upgrades of nodes:", maintenance.NewCommand(o), maintenance.NewDrainStatusCommand(o),
 		upgrade.NewCommand(o))
-	addGroup(root, "other", "Other commands:", newVersionCommand(o))
+	addGroup(root, "other", "Other commands:", uninstall.NewCommand(o), newVersionCommand(o))
 	root.SetHelpCommandGroupID("other")
 	root.SetCompletionCommandGroupID("other")
 	addCompletion(root, o.Out)

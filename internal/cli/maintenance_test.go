@@ -190,7 +190,7 @@ func TestMaintenanceEnd(t *testing.T) {
 func TestMaintenanceList(t *testing.T) {
 	blocked := maintenanceOf("m", "n1", medik8s.NodeMaintenanceStatus{
 		Phase: medik8s.PhaseRunning, DrainProgress: 33, PendingPodsRefs: []medik8s.PodReference{{Name: "web-1"}},
-		Conditions: []metav1.Condition{{Type: "Ready", Status: metav1.ConditionFalse, Message: "blocked"}},
+		Conditions: []metav1.Condition{{Type: "Ready", Status: metav1.ConditionFalse, Reason: "WaitingForBudget", Message: "blocked"}},
 	})
 	replaced := maintenanceOf("n", "n2", medik8s.NodeMaintenanceStatus{Phase: medik8s.PhaseSucceeded, DrainProgress: 100})
 	on := cluster(interceptor.Funcs{}, shop(blocked, replaced)...)

@@ -45,6 +45,9 @@ func validateRollout(path *field.Path, r *v1alpha1.Rollout) field.ErrorList {
 	}
 	all := validateShare(path.Child("maxInFlight"), r.MaxInFlight)
 	all = append(all, validateRange(path.Child("firstWave"), r.FirstWave, 1, maxNodes)...)
+	if first, most := r.FirstWave, r.MaxInFlight; first != nil && most != nil && most.Type == intstr.Int && *first > most.IntVal {
+		all = append(all, field.Invalid(path.Child("firstWave"), *first, "must not be above maxInFlight"))
+	}
 	all = append(all, validateRolloutTime(path.Child("pause"), r.Pause, 0)...)
 	all = append(all, validateRange(path.Child("minReadySeconds"), &r.MinReadySeconds, 0, maxReadySecs)...)
 	if stop := r.StopWhen; stop != nil {

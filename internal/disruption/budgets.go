@@ -169,7 +169,8 @@ func (b *Budgets) group(name string) *group {
 	defer b.mu.Unlock()
 	g, found := b.groups[name]
 	if !found {
-		g = newGroup(name)
+		// The status of the group says what waits.
+		g = newGroup(name, func() { b.finished.Emit(name) })
 		b.groups[name] = g
 	}
 	return g

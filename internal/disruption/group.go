@@ -35,14 +35,17 @@ type group struct {
 	expires map[plan.Key]time.Time
 	// swept is when the queue was last searched for those.
 	swept time.Time
+	// changed is called when another number of requests waits.
+	changed func()
 	// remediated is the last remediation that this process has reserved, nil for none, and of the UID of its group.
 	remediated *metav1.Time
 	of         types.UID
 }
 
-func newGroup(name string) *group {
+// newGroup returns a group; changed is called when another number of requests waits.
+func newGroup(name string, changed func()) *group {
 	return &group{
-		name: name, locked: make(chan struct{}, 1),
+		name: name, changed: changed, locked: make(chan struct{}, 1),
 		confirmed: map[plan.Key]time.Time{}, finished: map[plan.Key]bool{}, expires: map[plan.Key]time.Time{},
 	}
 }
@@ -81,7 +84,11 @@ func (g *group) decide(in *plan.Input, request *plan.Request) plan.Answer {
 		g.drop(key)
 		return answer
 	}
+	waiting := g.queue.Len()
 	g.queue.Put(*request)
+	if g.queue.Len() != waiting {
+		g.changed()
+	}
 	wait := answer.After
 	if wait == 0 {
 		wait = unheard
@@ -112,15 +119,20 @@ func (g *group) sweep(now time.Time) {
 			return false
 		}
 		g.queue.Remove(key)
+		g.changed()
 		return true
 	})
 }
 
 // drop removes requests from those that wait.
 func (g *group) drop(keys ...plan.Key) {
+	waiting := g.queue.Len()
 	for _, key := range keys {
 		g.queue.Remove(key)
 		delete(g.expires, key)
+	}
+	if g.queue.Len() != waiting {
+		g.changed()
 	}
 }
 

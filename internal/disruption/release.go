@@ -163,7 +163,8 @@ func (b *Budgets) Finish(ctx context.Context, request Request) error {
 	return nil
 }
 
-// Finished returns the source of the controller that ends reservations: the work of one is over. requests returns the requests for a group.
+// Finished returns the source of the controller that ends reservations and says what waits: the work of a reservation is over, or another number of
+// requests waits. requests returns the requests for a group.
 func (b *Budgets) Finished(requests func(ctx context.Context, group string) []reconcile.Request) source.Source {
 	return b.finished.Source(requests)
 }

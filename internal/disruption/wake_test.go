@@ -1,11 +1,15 @@
 package disruption
 
 import (
+	"context"
 	"slices"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/disruption/plan"
@@ -132,4 +136,37 @@ func TestReserve_KeepsTurn(t *testing.T) {
 	}
 	f.reserve(newRequest("n1", upgrade), plan.ReasonQueued)
 	f.reserve(newRequest("n2", upgrade), "")
+}
+
+// TestFinished_WaitingChanges: the controller of groups hears at once that a request waits, and that it does not any more, but not each time that the
+// request is made again.
+func TestFinished_WaitingChanges(t *testing.T) {
+	f := newFixture(t)
+	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+	source := f.budgets.Finished(func(_ context.Context, group string) []reconcile.Request {
+		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: group}}}
+	})
+	if err := source.Start(t.Context(), queue); err != nil {
+		t.Fatal(err)
+	}
+	check := func(step string, want int) {
+		t.Helper()
+		if got := queue.Len(); got != want {
+			t.Errorf("%s: %d groups are to be reconciled, want %d", step, got, want)
+		}
+		for queue.Len() > 0 {
+			item, _ := queue.Get()
+			queue.Done(item)
+		}
+	}
+	f.reserve(newRequest("n0", upgrade), "")
+	check("one has a place", 0)
+	f.reserve(newRequest("n1", upgrade), plan.ReasonBudgetExhausted)
+	check("one waits", 1)
+	f.reserve(newRequest("n1", upgrade), plan.ReasonBudgetExhausted)
+	check("it is made again", 0)
+	if err := f.budgets.Withdraw(t.Context(), newRequest("n1", upgrade)); err != nil {
+		t.Fatal(err)
+	}
+	check("it is withdrawn", 1)
 }

@@ -61,7 +61,7 @@ func (rc *reconciliation) reportPhase(ctx context.Context, in *plan.Input, after
 			log.FromContext(ctx).Info("node drained", "seconds", took.Round(time.Second).Seconds(), "pods", after.EvictionPods)
 		}
 	case medik8s.PhaseFailed:
-		rc.Recorder.Event(in.Object, corev1.EventTypeWarning, EventFailed, "Failed a node maintenance")
+		rc.Recorder.Event(in.Object, corev1.EventTypeWarning, EventFailed, "Failed a node maintenance: "+after.LastError)
 		log.FromContext(ctx).Info("maintenance failed", "error", after.LastError)
 	}
 }

@@ -59,7 +59,7 @@ func (rc *reconciliation) rewritesRecord(decision *plan.Decision) bool {
 }
 
 // rewritesNode reports whether entries of the Node are written that were written for the same before, and its record does not show that, or claims
-// that all is as declared: another writer has changed the record, too. With waves, a taint that was held back before is taken for one, once.
+// that all is as declared: another writer has changed the record, too.
 func (rc *reconciliation) rewritesNode(decision *plan.Decision) bool {
 	return decision.Node.Changed() && (rc.admissions != nil || !decision.Reached) &&
 		rc.tracker.wasWritten(plan.OnNode, rc.key, rc.nodeRevision(decision))
@@ -98,7 +98,7 @@ func (rc *reconciliation) writeMachine(ctx context.Context, decision *plan.Decis
 	out := outcome{class: class, err: err, object: rc.machine, wroteMachine: class == status.OK}
 	if out.wroteMachine {
 		rc.tracker.recordWrite(plan.OnMachine, rc.key, rc.revision())
-		if repairs && rc.recordRepair(plan.OnMachine, rc.machine, change) {
+		if repairs && rc.recordRepair(plan.OnMachine, rc.machine, change, true) {
 			out.requeue.In(0)
 		}
 	}
@@ -117,7 +117,7 @@ func (rc *reconciliation) writeNode(ctx context.Context, decision *plan.Decision
 	if err != nil {
 		return outcome{class: status.Denied, err: err, object: rc.node}
 	}
-	repairs := decision.Drift || rc.rewritesRecord(decision) || rc.rewritesNode(decision)
+	rewrites := rc.rewritesRecord(decision) || rc.rewritesNode(decision)
 	target := metadataOf(corev1.SchemeGroupVersion.WithKind("Node"), node)
 	class, err := rc.patch(ctx, "node", node.UID, target, client.RawPatch(types.JSONPatchType, patch), func() expectations.Write {
 		return expectations.Write{
@@ -127,7 +127,7 @@ func (rc *reconciliation) writeNode(ctx context.Context, decision *plan.Decision
 	out := outcome{class: class, err: err, object: rc.node, wroteNode: class == status.OK}
 	if out.wroteNode {
 		rc.tracker.recordWrite(plan.OnNode, rc.key, rc.nodeRevision(decision))
-		if repairs && rc.recordRepair(plan.OnNode, rc.node, change) {
+		if (rewrites || decision.Drift) && rc.recordRepair(plan.OnNode, rc.node, change, rewrites) {
 			out.requeue.In(0)
 		}
 	}
@@ -163,15 +163,18 @@ func metadataOf(kind schema.GroupVersionKind, object client.Object) *metav1.Part
 }
 
 // recordRepair counts what has been put back, and reports whether one of the keys is contended now. The next reconciliation then leaves it alone,
-// reports that, and knows when to write it again.
-func (rc *reconciliation) recordRepair(target plan.Target, object client.Object, change plan.Change) (contended bool) {
-	rc.metrics.repairs.Inc()
+// reports that, and knows when to write it again. rewritten reports that the same was written before.
+func (rc *reconciliation) recordRepair(target plan.Target, object client.Object, change plan.Change, rewritten bool) (contended bool) {
 	if change.RecordOnly() {
+		rc.metrics.repairs.Inc()
 		return rc.recordRepairOf(target, object, ownership.Annotation, ownership.AnnotationRecord, "which records what Drover owns")
 	}
+	repaired := change.Repairs(rewritten)
+	if !repaired.Empty() {
+		rc.metrics.repairs.Inc()
+	}
 	for _, kind := range ownership.Kinds {
-		result := change.Results[kind]
-		for _, key := range append(ownership.KeysOf(result.Set).Sorted(), result.Remove...) {
+		for _, key := range repaired.Of(kind).Sorted() {
 			contended = rc.recordRepairOf(target, object, kind, key, "which MachineSet "+rc.setName()+" declares") || contended
 		}
 	}

@@ -29,7 +29,7 @@ const (
 	EventNoExecuteRefused = "MetadataNoExecuteRefused"
 	// EventStopped: a roll-out in waves has stopped, on the MachineSet.
 	EventStopped = "MetadataRolloutStopped"
-	// EventRepaired: a manual edit was undone, on the Node.
+	// EventRepaired: what another writer changed was undone, on the Node.
 	EventRepaired = "MetadataRepaired"
 	// EventContention: another writer keeps changing a key, on the Node or the Machine.
 	EventContention = "MetadataFight"
@@ -58,7 +58,8 @@ var Events = []status.EventDoc{
 			"configuration is Refuse"},
 	{Reason: EventStopped, Type: corev1.EventTypeWarning, On: "MachineSet",
 		When: "the waves of metadata.rollout of the configuration have stopped: too many Nodes have become NotReady"},
-	{Reason: EventRepaired, Type: corev1.EventTypeNormal, On: "Node", When: "a declared entry that was changed or removed manually has been restored"},
+	{Reason: EventRepaired, Type: corev1.EventTypeNormal, On: "Node",
+		When: "another writer changed or removed a declared entry, and Drover has restored it"},
 	{Reason: EventContention, Type: corev1.EventTypeWarning, On: "Node, Machine",
 		When: "another writer keeps changing a key, or removing the ownership record; Drover leaves it alone for a while"},
 	{Reason: EventDenied, Type: corev1.EventTypeWarning, On: "Node, Machine",

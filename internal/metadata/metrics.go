@@ -29,7 +29,7 @@ var (
 	}
 	repairsDoc = status.MetricDoc{
 		Name: "drover_metadata_drift_repairs_total", Type: "counter",
-		Help: "Nodes and Machines on which a manual edit has been undone.",
+		Help: "Nodes and Machines on which Drover has undone what another writer changed.",
 	}
 	contentionDoc = status.MetricDoc{
 		Name: "drover_metadata_fights_total", Type: "counter",

@@ -14,7 +14,6 @@ import (
 
 	"github.com/drover-io/drover/internal/machineapi"
 	"github.com/drover-io/drover/internal/metadata/plan"
-	"github.com/drover-io/drover/internal/ownership"
 	"github.com/drover-io/drover/internal/status"
 )
 
@@ -137,9 +136,10 @@ func completed(changes *transition, generation int64) string {
 // reportNode reports what the write of a Node makes true: the latency of a rollout, or the repair of a manual edit.
 func (rc *reconciliation) reportNode(ctx context.Context, decision *plan.Decision, changes *transition) {
 	if decision.Drift {
-		entries := changedEntries(decision.Node)
-		log.FromContext(ctx).Info("repaired", "node", rc.node.Name, "machineset", rc.setName(), "entries", entries)
-		rc.recorder.Eventf(rc.node, corev1.EventTypeNormal, EventRepaired, "undid manual edits of %s", entries)
+		if entries := decision.Node.RepairText(); entries != "" {
+			log.FromContext(ctx).Info("repaired", "node", rc.node.Name, "machineset", rc.setName(), "entries", entries)
+			rc.recorder.Eventf(rc.node, corev1.EventTypeNormal, EventRepaired, "undid what another writer changed: %s", entries)
+		}
 		return
 	}
 	if rc.set == nil || !changes.remaining {
@@ -149,20 +149,6 @@ func (rc *reconciliation) reportNode(ctx context.Context, decision *plan.Decisio
 	if start := rc.tracker.startOf(rc.set.key); !start.IsZero() {
 		rc.metrics.propagation.Observe(rc.clock.Since(start).Seconds())
 	}
-}
-
-func changedEntries(change plan.Change) string {
-	var names []string
-	for _, kind := range ownership.Kinds {
-		result := change.Results[kind]
-		for _, key := range ownership.KeysOf(result.Set).Sorted() {
-			names = append(names, fmt.Sprintf("%s %s", kind, key))
-		}
-		for _, key := range result.Remove {
-			names = append(names, fmt.Sprintf("%s %s (removed)", kind, key))
-		}
-	}
-	return strings.Join(names, ", ")
 }
 
 // countFailure counts a failure of the Node, or of the Machine where there is no Node.

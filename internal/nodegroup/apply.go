@@ -99,10 +99,32 @@ func (rc *reconciliation) report(before, after *v1alpha1.NodeGroupStatus) {
 		blocked := meta.FindStatusCondition(after.Conditions, v1alpha1.ConditionBlocked)
 		rc.Recorder.Event(rc.group.NodeGroup, corev1.EventTypeWarning, EventStopped, blocked.Message)
 	}
+	if reason, message := newlyIdle(before, after); reason != "" && rc.group.DeletionTimestamp == nil {
+		rc.Recorder.Event(rc.group.NodeGroup, corev1.EventTypeWarning, reason, message)
+	}
 	if hasEnded(before.Rollout, after.Rollout) {
 		rc.Recorder.Eventf(rc.group.NodeGroup, corev1.EventTypeNormal, EventSynced,
 			"generation %d has been rolled out; %d of %d Nodes carry what it declares", rc.group.Generation, after.Synced, after.Nodes)
 	}
+}
+
+// newlyIdle returns why a group does nothing of what it declares, if its spec or that is new; empty otherwise. A group whose Nodes go later, such as
+// a pool that scales to zero, is as its users want it.
+func newlyIdle(before, after *v1alpha1.NodeGroupStatus) (reason, message string) {
+	const kind = v1alpha1.ConditionReady
+	ready, known := meta.FindStatusCondition(after.Conditions, kind), meta.FindStatusCondition(before.Conditions, kind)
+	isNew := known == nil || known.Reason != ready.Reason
+	switch ready.Reason {
+	case plan.ReasonNoNodes:
+		isNew = isNew && before.ObservedGeneration != after.ObservedGeneration
+	case plan.ReasonOverlapping, plan.ReasonRefusedKeys:
+	default:
+		return "", ""
+	}
+	if !isNew {
+		return "", ""
+	}
+	return ready.Reason, ready.Message
 }
 
 // hasEnded reports whether a roll-out that had begun has ended. One that has nothing to write ends when it begins.

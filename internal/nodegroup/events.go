@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/drover-io/drover/internal/nodegroup/nodes"
+	"github.com/drover-io/drover/internal/nodegroup/plan"
 	"github.com/drover-io/drover/internal/nodegroup/replacement"
 	"github.com/drover-io/drover/internal/status"
 )
@@ -28,6 +29,11 @@ func EventDocs() []status.EventDoc {
 		{Reason: EventStopped, Type: corev1.EventTypeWarning, On: "NodeGroup",
 			When: "a condition of spec.rollout.stopWhen holds, labels that Pods or PersistentVolumes require may go only when a user confirms it, or a " +
 				"Machine that replaces an outdated one has failed or is late; the message says what has to happen"},
+		{Reason: plan.ReasonNoNodes, Type: corev1.EventTypeWarning, On: "NodeGroup", When: "spec.nodes of a new or changed group selects no Node"},
+		{Reason: plan.ReasonOverlapping, Type: corev1.EventTypeWarning, On: "NodeGroup",
+			When: "each Node that spec.nodes selects belongs to an older group, so that the group has none"},
+		{Reason: plan.ReasonRefusedKeys, Type: corev1.EventTypeWarning, On: "NodeGroup",
+			When: "Drover does not write a declared key, because it belongs to the system, is invalid, or is one by which spec.nodes selects Nodes"},
 		{Reason: EventHistoryNotKept, Type: corev1.EventTypeWarning, On: "NodeGroup",
 			When: "spec.metadata, or the template of a MachineSet, is not kept for `kubectl drover rollout undo`, because it has more than 64 KiB or the " +
 				"API server denies the write; the roll-out goes on"},

@@ -2,6 +2,7 @@ package nodegroup
 
 import (
 	"context"
+	"slices"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -49,10 +50,16 @@ func (rc *reconciliation) setStatus(after *v1alpha1.NodeGroupStatus, in *plan.In
 	after.Nodes, after.Synced, after.Pending, after.Conflicts, after.Refused, after.Held = c.Nodes, c.Synced, c.Pending, c.Conflicts, c.Refused, c.Held
 	after.Unavailable, after.Budget = rc.unavailable(in)
 	after.Window = in.WindowStatus()
-	after.Phase, after.Rollout, after.OwnedKeys = decision.Phase, decision.Rollout, decision.OwnedKeys
+	after.Phase, after.Message = decision.Phase, decision.Message
+	after.Rollout, after.OwnedKeys = decision.Rollout, decision.OwnedKeys
 	after.DefaultRollout = rc.Finder.DefaultRollout()
 	after.Outdated = decision.Replacement.Outdated
-	for _, condition := range decision.Conditions {
+	for _, kind := range plan.AbnormalTypes {
+		if !slices.ContainsFunc(decision.Abnormal, func(c plan.Condition) bool { return c.Type == kind }) {
+			meta.RemoveStatusCondition(&after.Conditions, kind)
+		}
+	}
+	for _, condition := range slices.Concat(decision.Conditions, decision.Abnormal) {
 		meta.SetStatusCondition(&after.Conditions, metav1.Condition{
 			Type: condition.Type, Status: condition.Status, Reason: condition.Reason, Message: condition.Message,
 			ObservedGeneration: rc.group.Generation, LastTransitionTime: metav1.Time{Time: rc.now},

@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -34,7 +35,7 @@ func parseFields(text string) (fields, error) {
 	}
 	schedule, err := parser.Parse(text)
 	if err != nil {
-		return fields{}, err
+		return fields{}, withHint(text, err)
 	}
 	parsed, ok := schedule.(*cron.SpecSchedule)
 	if !ok {
@@ -53,6 +54,18 @@ func parseFields(text string) (fields, error) {
 	}
 	f.measure()
 	return f, nil
+}
+
+// withHint adds to the error of a schedule how days of the week are written, if they are what is wrong.
+func withHint(text string, err error) error {
+	all := strings.Fields(text)
+	if len(all) != 5 {
+		return err
+	}
+	if _, invalid := parser.Parse("* * * * " + all[4]); invalid == nil {
+		return err
+	}
+	return fmt.Errorf("%w; the fifth field is the day of the week, 0 to 6 or SUN to SAT: Sunday is 0, and Friday to Sunday is 5-6,0", err)
 }
 
 // measure computes the pauses.

@@ -211,3 +211,13 @@ func TestDecide_AcceptedSchedule(t *testing.T) {
 		}
 	}
 }
+
+// TestParse_HintsAtDays: the error says how days of the week are written where they are what is wrong.
+func TestParse_HintsAtDays(t *testing.T) {
+	for schedule, want := range map[string]bool{"0 2 * * 7": true, "0 2 * * FRI-SUN": true, "0 2 * * Monday": true, "0 25 * * 1-5": false} {
+		_, err := Parse([]Window{{Schedule: schedule, Duration: time.Hour}}, nil)
+		if err == nil || strings.Contains(err.Error(), "Sunday is 0") != want {
+			t.Errorf("schedule %q: %v", schedule, err)
+		}
+	}
+}

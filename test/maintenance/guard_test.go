@@ -101,6 +101,7 @@ func TestGuard_BudgetsHold(t *testing.T) {
 	}
 	s.AwaitHolder(node, "")
 	eventuallyUnreserved(s, group)
+	s.NoEvent("Node", node, "MetadataRepaired")
 	if err := s.Client.Delete(t.Context(), group); err != nil {
 		t.Fatal(err)
 	}
@@ -206,12 +207,28 @@ func TestGuard_BudgetNever(t *testing.T) {
 	s.Budget("app", "app", harness.MinAvailable(2))
 	group := dedicate(s, func(*v1alpha1.NodeGroupSpec) {})
 	eventuallyHeld(s, group, "Pod "+s.Name+"/app")
+	if group.Status.Phase != v1alpha1.PhaseWaiting || !strings.Contains(group.Status.Message, "Pod "+s.Name+"/app") {
+		t.Errorf("phase %s, message %q", group.Status.Phase, group.Status.Message)
+	}
 	eventuallyDedicated(s, node)
 	s.NoLease(node)
-	if err := s.Client.Delete(t.Context(), s.GetBudget("app")); err != nil {
+	relaxed := time.Now()
+	budget := s.GetBudget("app")
+	budget.Spec.MinAvailable = new(intstr.FromInt32(0))
+	if err := s.Client.Update(t.Context(), budget); err != nil {
 		t.Fatal(err)
 	}
 	eventuallyDedicated(s, node, corev1.TaintEffectNoExecute)
+	// Without the event of the budget it would be noticed half a minute after the Node was looked at last.
+	s.Eventually("the group is as declared", func() error {
+		if group = groupOf(s)(group.Name); group.Status.Phase != v1alpha1.PhaseIdle {
+			return fmt.Errorf("the status is %s", harness.JSON(group.Status))
+		}
+		return nil
+	})
+	if took := time.Since(relaxed); took > 15*time.Second {
+		t.Errorf("it took %s", took)
+	}
 }
 
 // eventuallyHeld waits until a group says that its taint is held back, with a part of the reason.

@@ -109,7 +109,12 @@ func TestMaintenance_NodeDoesNotExist(t *testing.T) {
 		t.Errorf("lastError is %q, want %q", status.LastError, want)
 	}
 	s.AwaitEvent("NodeMaintenance", m.Name, maintenance.EventBegin, "")
-	s.AwaitEvent("NodeMaintenance", m.Name, maintenance.EventFailed, "Failed a node maintenance")
+	s.AwaitEvent("NodeMaintenance", m.Name, maintenance.EventFailed, "Failed a node maintenance: "+status.LastError)
+	get := []string{"get", "nodemaintenances.nodemaintenance.medik8s.io", m.Name, "-o", "wide", "--no-headers"}
+	output, err := harness.Kubectl(t.Context(), s.Cluster, nil, get...)
+	if err != nil || !strings.Contains(output, "NodeNotFound   "+status.LastError) {
+		t.Errorf("kubectl get says %q: %v", output, err)
+	}
 	m.Condition(plan.ConditionReady, "NodeNotFound", m.Node)
 	m.End()
 }

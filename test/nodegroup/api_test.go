@@ -4,16 +4,19 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/apitest/builder"
 	"github.com/drover-io/drover/internal/paused"
+	"github.com/drover-io/drover/internal/schedule"
 	"github.com/drover-io/drover/test/harness"
 )
 
@@ -97,10 +100,25 @@ func TestValidation(t *testing.T) {
 		"Refuse and NoExecute once": {
 			"rollout: {noExecute: {policy: Refuse}}, metadata: {setOnceTaints: [{key: a, effect: NoExecute}]}", "policy is Refuse",
 		},
-		"too many pending Pods":    {"rollout: {stopWhen: {pendingPods: 201}}", "should be less than or equal to 200"},
-		"Refuse and NoExecute":     {"rollout: {noExecute: {policy: Refuse}}, metadata: {taints: [{key: a, effect: NoExecute}]}", "policy is Refuse"},
-		"Proceed without an end":   {"rollout: {noExecute: {onTimeout: Proceed}}", "Proceed needs a timeout"},
-		"a schedule of four":       {"disruption: {windows: [{schedule: \"0 22 * *  \", duration: 1h}]}", "should match"},
+		"too many pending Pods":   {"rollout: {stopWhen: {pendingPods: 201}}", "should be less than or equal to 200"},
+		"Refuse and NoExecute":    {"rollout: {noExecute: {policy: Refuse}}, metadata: {taints: [{key: a, effect: NoExecute}]}", "policy is Refuse"},
+		"Proceed without an end":  {"rollout: {noExecute: {onTimeout: Proceed}}", "Proceed needs a timeout"},
+		"a schedule of four":      {"disruption: {windows: [{schedule: \"0 22 * *  \", duration: 1h}]}", "should match"},
+		"an hour that is none":    {window("0 25 * * 1-5"), "the second field is the hour, 0 to 23"},
+		"a minute that is none":   {window("60 2 * * *"), "the first field is the minute, 0 to 59"},
+		"a day that is none":      {window("0 2 32 * *"), "the third field is the day of the month, 1 to 31"},
+		"a month that is none":    {window("0 2 * JANUARY *"), "the fourth field is the month"},
+		"Sunday as 7":             {window("0 2 * * 7"), "Sunday is 0"},
+		"a day by its whole name": {window("0 2 * * Monday"), "0 to 6 or SUN to SAT; Sunday is 0"},
+		"days that end on Sunday": {window("0 2 * * FRI-SUN"), "Friday to Sunday is 5-6,0, since Sunday is 0"},
+		"days, mixed":             {window("0 2 * * 5-mon"), "a range must not end before it begins"},
+		"months that end first":   {window("0 2 * nov-feb *"), "a range must not end before it begins"},
+		"hours that end first":    {window("0 22-6 * * *"), "22 to 6 o'clock is 22-23,0-6"},
+		"a step of none":          {window("*/0 2 * * *"), "the first field is the minute"},
+		"an unknown time zone": {
+			"disruption: {windows: [{schedule: \"0 22 * * *\", duration: 1h, timeZone: Europe/Berln}]}", "unknown time zone Europe/Berln",
+		},
+		"a first wave above all":   {"rollout: {firstWave: 3, maxInFlight: 2}", "firstWave must not be above maxInFlight"},
 		"a window of a second":     {"disruption: {windows: [{schedule: \"0 22 * * *\", duration: 1s}]}", "between 1m and 168h"},
 		"more left than there is":  {"disruption: {windows: [{schedule: \"0 22 * * *\", duration: 1h, minRemaining: 2h}]}", "must not be longer"},
 		"no certain time zone":     {"disruption: {windows: [{schedule: \"0 22 * * *\", duration: 1h, timeZone: Local}]}", "on each machine"},
@@ -133,6 +151,32 @@ func TestValidation(t *testing.T) {
 				t.Errorf("error %v, output %s, want %q", err, output, c.want)
 			}
 		})
+	}
+}
+
+// window returns a window in YAML.
+func window(schedule string) string {
+	return "disruption: {windows: [{schedule: \"" + schedule + "\", duration: 1h}]}"
+}
+
+// TestValidation_Schedules: the API server accepts what cron does.
+func TestValidation_Schedules(t *testing.T) {
+	f := newFixture(t, "schedules", 0)
+	for _, text := range []string{
+		"0 22 * * 1-5", "*/15 0-23/2 1,15 jan-Jun MON-fri", "59 23 31 12 6", "00 08 ? * 0,6", "5-10/5,30 2 * 1,NOV sun", "0 22-23,0-6 1-7 * SUN-SAT",
+	} {
+		group := f.newGroup("schedules", func(spec *v1alpha1.NodeGroupSpec) {
+			spec.Disruption = &v1alpha1.Disruption{Windows: []v1alpha1.Window{{
+				Schedule: text, Duration: metav1.Duration{Duration: time.Hour}, TimeZone: "America/Argentina/Buenos_Aires",
+			}}}
+			spec.Rollout = &v1alpha1.Rollout{FirstWave: new(int32(3)), MaxInFlight: new(intstr.FromString("1%"))}
+		})
+		if err := f.Client.Create(t.Context(), group, client.DryRunAll); err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+		if _, err := schedule.Parse([]schedule.Window{{Schedule: text, Duration: time.Hour}}, nil); err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
 	}
 }
 

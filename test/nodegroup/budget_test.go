@@ -2,6 +2,7 @@ package nodegroup
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -151,6 +152,22 @@ func TestBudget_CountsWhatOthersDo(t *testing.T) {
 	f.eventuallyBudget("others", 0, 0)
 }
 
+// eventuallyPhase waits until a group has a phase, and a message with a text, which follow what the group does: not only when something is looked at
+// again after a minute.
+func (f *fixture) eventuallyPhase(name string, phase v1alpha1.Phase, message string) {
+	f.Helper()
+	began := time.Now()
+	f.Eventually(fmt.Sprintf("NodeGroup %s is %s", name, phase), func() error {
+		if status := f.group(name).Status; status.Phase != phase || !strings.Contains(status.Message, message) {
+			return fmt.Errorf("status is %s", harness.JSON(status))
+		}
+		return nil
+	})
+	if took := time.Since(began); took > 30*time.Second {
+		f.Errorf("NodeGroup %s is %s after %s", name, phase, took)
+	}
+}
+
 // TestBudget_Freeze: nothing begins in a freeze, and what waits begins when it is over.
 func TestBudget_Freeze(t *testing.T) {
 	f := besideOthers(t, "freeze", 2)
@@ -159,6 +176,10 @@ func TestBudget_Freeze(t *testing.T) {
 		disruption.Freezes = []v1alpha1.Freeze{{From: metav1.NewTime(end.Add(-24 * time.Hour)), To: metav1.NewTime(end), Reason: "the harvest"}}
 	}
 	f.createSeen(f.newGroup("freeze", withBudget(1, queued, freezeUntilEnd)))
+	withdrawn := f.Maintain("freeze-01", nil)
+	f.eventuallyPhase("freeze", v1alpha1.PhaseWaiting, "the harvest")
+	withdrawn.End()
+	f.eventuallyPhase("freeze", v1alpha1.PhaseIdle, "2 of 2 Nodes carry what is declared")
 	m := f.Maintain("freeze-00", nil)
 	m.Condition(maintenanceplan.ConditionCordoned, maintenanceplan.ReasonWaitingForBudget, "the harvest")
 	group := f.eventuallyCondition("freeze", v1alpha1.ConditionBlocked, metav1.ConditionTrue, disruptionplan.ReasonFrozen)

@@ -1,12 +1,14 @@
 package nodegroup
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -111,6 +113,46 @@ func TestHistory_Undo(t *testing.T) {
 	f.eventuallyRevisions(group, "3:blue", "4:green")
 	if err := f.Client.Get(t.Context(), client.ObjectKeyFromObject(foreign), foreign); err != nil || foreign.Revision != 99 {
 		t.Errorf("the foreign revision has the number %d: %v", foreign.Revision, err)
+	}
+}
+
+// TestHistory_UndoOfServerSideApply: a rollback of what a field manager applies warns, and that manager can apply again without force: it removes
+// what the rollback has added, and what another command of the plugin has changed stays.
+func TestHistory_UndoOfServerSideApply(t *testing.T) {
+	f := besideOthers(t, "applied", 1)
+	apply := func(labels string) {
+		t.Helper()
+		text := fmt.Sprintf("{apiVersion: drover.dev/v1alpha1, kind: NodeGroup, metadata: {name: applied}, "+
+			"spec: {nodes: {selector: {matchLabels: {%s: applied}}}, metadata: {labels: {%s}}}}", labelPool, labels)
+		output, err := harness.Kubectl(t.Context(), f.Cluster, strings.NewReader(text), "apply", "--server-side", "--field-manager=gitops", "-f", "-")
+		if err != nil {
+			t.Fatalf("%v: %s", err, output)
+		}
+	}
+	f.Cleanup(func() {
+		group := &v1alpha1.NodeGroup{ObjectMeta: metav1.ObjectMeta{Name: "applied"}}
+		if err := f.Client.Delete(context.Background(), group); client.IgnoreNotFound(err) != nil {
+			t.Error(err)
+		}
+	})
+	apply("example.com/team: blue, example.com/old: x")
+	f.eventuallyRevisions(f.group("applied"), "1:blue")
+	apply("example.com/team: red, example.com/new: x")
+	f.eventuallyRevisions(f.group("applied"), "1:blue", "2:red")
+	if output, code := plugin.Run(f.World, "rollout", "pause", "ng/applied"); code != 0 {
+		t.Fatalf("pause has code %d: %s", code, output)
+	}
+	output, code := plugin.Run(f.World, "rollout", "undo", "ng/applied")
+	if code != 0 || !strings.Contains(output, "is applied by gitops (server-side apply), whose next apply undoes the rollback") {
+		t.Errorf("undo has code %d: %s", code, output)
+	}
+	if labels := f.group("applied").Spec.Metadata.Labels; len(labels) != 2 || labels["example.com/old"] != "x" {
+		t.Errorf("after the rollback it declares %v", labels)
+	}
+	apply("example.com/team: green, example.com/new: x")
+	group := f.group("applied")
+	if labels := group.Spec.Metadata.Labels; len(labels) != 2 || labels["example.com/team"] != "green" || !group.Spec.Suspend {
+		t.Errorf("after the next apply it declares %v; suspended: %v", labels, group.Spec.Suspend)
 	}
 }
 

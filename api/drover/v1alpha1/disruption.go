@@ -144,6 +144,11 @@ type Window struct {
 	// +kubebuilder:validation:MinLength=9
 	// +kubebuilder:validation:MaxLength=128
 	// +kubebuilder:validation:Pattern=`^\S+ \S+ \S+ \S+ \S+$`
+	// +kubebuilder:validation:XValidation:rule="self.split(' ').size() != 5 || self.upperAscii().split(' ')[0].matches('^([*?]|[0-5]?[0-9](-[0-5]?[0-9])?)(/[1-9][0-9]{0,2})?(,([*?]|[0-5]?[0-9](-[0-5]?[0-9])?)(/[1-9][0-9]{0,2})?)*$')",message="the first field is the minute, 0 to 59, such as 0, */15 or 0,30"
+	// +kubebuilder:validation:XValidation:rule="self.split(' ').size() != 5 || self.upperAscii().split(' ')[1].matches('^([*?]|([01]?[0-9]|2[0-3])(-([01]?[0-9]|2[0-3]))?)(/[1-9][0-9]{0,2})?(,([*?]|([01]?[0-9]|2[0-3])(-([01]?[0-9]|2[0-3]))?)(/[1-9][0-9]{0,2})?)*$')",message="the second field is the hour, 0 to 23, such as 22 or 8-17"
+	// +kubebuilder:validation:XValidation:rule="self.split(' ').size() != 5 || self.upperAscii().split(' ')[2].matches('^([*?]|(0?[1-9]|[12][0-9]|3[01])(-(0?[1-9]|[12][0-9]|3[01]))?)(/[1-9][0-9]{0,2})?(,([*?]|(0?[1-9]|[12][0-9]|3[01])(-(0?[1-9]|[12][0-9]|3[01]))?)(/[1-9][0-9]{0,2})?)*$')",message="the third field is the day of the month, 1 to 31, such as * or 1-7"
+	// +kubebuilder:validation:XValidation:rule="self.split(' ').size() != 5 || self.upperAscii().split(' ')[3].matches('^([*?]|(0?[1-9]|1[0-2]|JAN|FEB|MAR|APR|MAY|JUN|JUL|AUG|SEP|OCT|NOV|DEC)(-(0?[1-9]|1[0-2]|JAN|FEB|MAR|APR|MAY|JUN|JUL|AUG|SEP|OCT|NOV|DEC))?)(/[1-9][0-9]{0,2})?(,([*?]|(0?[1-9]|1[0-2]|JAN|FEB|MAR|APR|MAY|JUN|JUL|AUG|SEP|OCT|NOV|DEC)(-(0?[1-9]|1[0-2]|JAN|FEB|MAR|APR|MAY|JUN|JUL|AUG|SEP|OCT|NOV|DEC))?)(/[1-9][0-9]{0,2})?)*$')",message="the fourth field is the month, 1 to 12 or JAN to DEC, such as * or 1-6"
+	// +kubebuilder:validation:XValidation:rule="self.split(' ').size() != 5 || self.upperAscii().split(' ')[4].matches('^([*?]|(0?[0-6]|SUN|MON|TUE|WED|THU|FRI|SAT)(-(0?[0-6]|SUN|MON|TUE|WED|THU|FRI|SAT))?)(/[1-9][0-9]{0,2})?(,([*?]|(0?[0-6]|SUN|MON|TUE|WED|THU|FRI|SAT)(-(0?[0-6]|SUN|MON|TUE|WED|THU|FRI|SAT))?)(/[1-9][0-9]{0,2})?)*$')",message="the fifth field is the day of the week, 0 to 6 or SUN to SAT; Sunday is 0, and Monday to Friday is 1-5"
 	Schedule string `json:"schedule"`
 	// Duration is how long the window stays open, in elapsed time.
 	//
@@ -158,6 +163,7 @@ type Window struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:Pattern=`^[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+){0,2}$`
+	// +kubebuilder:validation:XValidation:rule="self == 'Local' || timestamp('2026-01-01T00:00:00Z').getHours(self) >= 0",message="must be a name of the tz database, such as Europe/Berlin"
 	TimeZone string `json:"timeZone,omitempty"`
 	// MinRemaining is how much time of the window must be left for a disruption to begin; absent is none.
 	//

@@ -30,7 +30,7 @@ const AnnotationConfirm = "drover.dev/confirm-label-changes"
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Wave",type=string,JSONPath=`.status.rollout.wave`,priority=1
-// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,priority=1
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.message`,priority=1
 // +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 63",message="metadata.name: must be at most 63 characters"
 type NodeGroup struct {
 	metav1.TypeMeta   `json:",inline"`
@@ -295,6 +295,8 @@ type Taint struct {
 }
 
 // Rollout paces changes of metadata.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.firstWave) || !has(self.maxInFlight) || type(self.maxInFlight) == string || self.firstWave <= self.maxInFlight",message="firstWave must not be above maxInFlight"
 type Rollout struct {
 	// MaxInFlight is how many Nodes a wave has: they are changed at once. A percentage is of the Nodes that the group has when the roll-out begins,
 	// rounded up.

@@ -11,7 +11,7 @@ type Phase string
 
 // The phases.
 const (
-	// PhaseIdle: there is nothing more to write or to replace.
+	// PhaseIdle: there is nothing more to write or to replace, and nothing waits.
 	PhaseIdle Phase = "Idle"
 	// PhaseRolling: Nodes are being changed or replaced.
 	PhaseRolling Phase = "Rolling"
@@ -31,6 +31,10 @@ const (
 	ConditionProgressing = "Progressing"
 	// ConditionBlocked: something must happen first.
 	ConditionBlocked = "Blocked"
+	// ConditionReconciling: the status is about to change. It is present only while it is True.
+	ConditionReconciling = "Reconciling"
+	// ConditionStalled: the group does not get on unless a user or another writer acts. It is present only while it is True.
+	ConditionStalled = "Stalled"
 	// ConditionOverlapping: other groups select Nodes of this group, or this group Nodes of theirs.
 	ConditionOverlapping = "Overlapping"
 )
@@ -44,10 +48,12 @@ type NodeGroupStatus struct {
 	// Nodes is how many Nodes the group has: the sum of synced, pending, conflicts, refused and held.
 	//
 	// +optional
+	// +kubebuilder:default=0
 	Nodes int32 `json:"nodes"`
 	// Synced is how many of them carry what is declared.
 	//
 	// +optional
+	// +kubebuilder:default=0
 	Synced int32 `json:"synced"`
 	// Pending is how many will be written.
 	//
@@ -68,6 +74,7 @@ type NodeGroupStatus struct {
 	// Unavailable is how many count against the budget: those with a sign that they are unavailable, and those with a reservation, gone ones included.
 	//
 	// +optional
+	// +kubebuilder:default=0
 	Unavailable int32 `json:"unavailable"`
 	// Outdated is how many Machines of the group do not match the template of their MachineSet, those that are being deleted included.
 	//
@@ -81,6 +88,11 @@ type NodeGroupStatus struct {
 	//
 	// +optional
 	Phase Phase `json:"phase,omitempty"`
+	// Message says what the phase means now: what keeps the group from going on, or else what it does.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxLength=8192
+	Message string `json:"message,omitempty"`
 	// Rollout is where the roll-out of metadata is.
 	//
 	// +optional

@@ -54,10 +54,10 @@ func drawList(text *cmdutil.Text, o *cmdutil.Options, items []view.MaintenanceIt
 		}
 		rows = append(rows, []any{
 			item.Node, phase, fmt.Sprintf("%d%%", item.Progress), item.Left, drained, cmdutil.Age(o.Now(), item.Created), item.Reason,
-			item.Object, item.WaitsFor,
+			item.Status, item.Object, item.WaitsFor,
 		})
 	}
 	text.Table(cmdutil.Columns{
-		Always: []string{"Node", "Phase", "Progress", "Left", "Drained", "Age", "Reason"}, Wide: []string{"Object", "Waits-For"},
+		Always: []string{"Node", "Phase", "Progress", "Left", "Drained", "Age", "Reason", "Status"}, Wide: []string{"Object", "Waits-For"},
 	}, rows)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	"github.com/spf13/cobra"
@@ -23,8 +24,9 @@ type status struct {
 	historyFlags
 	protect  cmdutil.ProtectFlags
 	revision int64
-	// shown is what was printed last.
-	shown string
+	// shown is what was printed last, and failed since when the roll-out has failed for a reason that may have just gone; zero for not.
+	shown  string
+	failed time.Time
 }
 
 func newStatusCommand(o *cmdutil.Options) *cobra.Command {
@@ -56,6 +58,9 @@ Exit codes: 0 the roll-out is complete, or --watch=false; 1 it has stopped, cann
 	return command
 }
 
+// recheckPatience is how long a reason may last that a user may have just removed, such as a PodDisruptionBudget: Drover notices that within seconds.
+const recheckPatience = 5 * time.Second
+
 // Validate checks the flags.
 func (s *status) Validate() error {
 	switch {
@@ -72,7 +77,7 @@ func (s *status) follow(ctx context.Context, c client.Reader, target client.Obje
 	if err := s.checkRevision(ctx, c, target); err != nil {
 		return err
 	}
-	s.shown = ""
+	s.shown, s.failed = "", time.Time{}
 	follow := cmdutil.Follow{WaitFlags: s.WaitFlags}
 	err := follow.Until(ctx, func(ctx context.Context) (done bool, err error) {
 		rollout, err := s.observe(ctx, c, target)
@@ -89,7 +94,14 @@ func (s *status) follow(ctx context.Context, c client.Reader, target client.Obje
 
 // show prints a status that has changed, and reports whether there is nothing more to wait for.
 func (s *status) show(rollout *view.Rollout) (done bool, err error) {
+	if !rollout.Rechecked {
+		s.failed = time.Time{}
+	} else if s.failed.IsZero() {
+		s.failed = s.Now()
+	}
 	switch {
+	case rollout.Rechecked && s.Wait && s.Now().Sub(s.failed) < recheckPatience:
+		return false, nil
 	case rollout.Failed:
 		return true, errors.New(rollout.Message)
 	case rollout.Message != s.shown:

@@ -71,13 +71,11 @@ func (s *undo) undo(ctx context.Context, c client.Client, target client.Object) 
 	if history.Holds(revision, before.data) {
 		return s.print(s.Options, target, fmt.Sprintf("skipped rollback (it declares revision %d already)", revision.Revision))
 	}
-	name := cmdutil.NameOf(target)
-	if isApplied(target) {
-		if err := s.Warn("%s was written by kubectl apply: the next kubectl apply of the same file undoes the rollback", name); err != nil {
-			return err
-		}
+	name, applier := cmdutil.NameOf(target), applierOf(target)
+	if err := s.warn(target, applier); err != nil {
+		return err
 	}
-	after, err := s.write(ctx, c, before, revision)
+	after, err := s.write(ctx, c, before, revision, applier)
 	if err != nil {
 		resource, _ := meta.UnsafeGuessKindToResource(target.GetObjectKind().GroupVersionKind())
 		return cmdutil.Explain(err, "rolling back "+name, resource.GroupResource())
@@ -85,22 +83,41 @@ func (s *undo) undo(ctx context.Context, c client.Client, target client.Object) 
 	return s.print(s.Options, after, "rolled back")
 }
 
+// warn says that the next apply of an object undoes the rollback.
+func (s *undo) warn(target client.Object, applier string) error {
+	switch name := cmdutil.NameOf(target); {
+	case applier != "":
+		return s.Warn("%s is applied by %s (server-side apply), whose next apply undoes the rollback: change what it applies, too", name, applier)
+	case isApplied(target):
+		return s.Warn("%s was written by kubectl apply: the next kubectl apply of the same file undoes the rollback", name)
+	}
+	return nil
+}
+
 // maxAttempts bounds how often a conflict is tried again.
 const maxAttempts = 10
 
 // write writes a revision back, and returns the object after that. The operator writes the status of the object often: what counts is that the object
 // still declares what it did when the revision was chosen.
-func (s *undo) write(ctx context.Context, c client.Client, before *subject, revision *appsv1.ControllerRevision) (client.Object, error) {
-	current := before.Object
+func (s *undo) write(
+	ctx context.Context, c client.Client, before *subject, revision *appsv1.ControllerRevision, applier string,
+) (client.Object, error) {
+	current, manager := before.Object, cmdutil.FieldManager
+	if applier != "" {
+		manager = rollbackManager
+	}
 	for attempt := 1; ; attempt++ {
 		next, err := restored(current, revision)
 		if err != nil {
 			return nil, err
 		}
 		err = s.Send(c, func(c client.Client) error {
-			return c.Patch(ctx, next, client.MergeFromWithOptions(current, client.MergeFromWithOptimisticLock{}), cmdutil.FieldManager)
+			return c.Patch(ctx, next, client.MergeFromWithOptions(current, client.MergeFromWithOptimisticLock{}), manager)
 		})
-		if !apierrors.IsConflict(err) || attempt == maxAttempts {
+		switch {
+		case err == nil && applier != "" && !s.Enabled():
+			return next, handOver(ctx, c, next, applier)
+		case !apierrors.IsConflict(err) || attempt == maxAttempts:
 			return next, err
 		}
 		if current, err = s.readAgain(ctx, c, before); err != nil {

@@ -28,6 +28,8 @@ type MaintenanceItem struct {
 	Left    int    `json:"left"`
 	Drained bool   `json:"drained"`
 	Reason  string `json:"reason,omitempty"`
+	// Status is the reason of the condition Ready: InMaintenance, or what the maintenance waits for.
+	Status string `json:"status,omitempty"`
 	// WaitsFor is what the drain waits for; empty when it is finished.
 	WaitsFor string    `json:"waitsFor,omitempty"`
 	Created  time.Time `json:"created"`
@@ -49,6 +51,9 @@ func NewMaintenanceList(all []*medik8s.NodeMaintenance) *MaintenanceList {
 		item.Left += m.Status.PendingPodsOmitted
 		if !item.Drained {
 			item.WaitsFor = WaitsFor(m)
+		}
+		if ready := meta.FindStatusCondition(m.Status.Conditions, "Ready"); ready != nil {
+			item.Status = ready.Reason
 		}
 		list.Items = append(list.Items, item)
 	}

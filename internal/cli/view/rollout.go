@@ -22,6 +22,8 @@ type Rollout struct {
 	Message string
 	// Done reports that there is nothing more to wait for, Failed that waiting would not help.
 	Done, Failed bool
+	// Rechecked reports that Drover looks again at what has failed: the cause may have just gone.
+	Rechecked bool
 }
 
 func rolledOut(kind, name string) Rollout {
@@ -55,6 +57,10 @@ func RolloutOfGroup(group *v1alpha1.NodeGroup) Rollout {
 		return waiting(kind, group.Name, "%s", progressText(group, progressing))
 	case blocked.Status == metav1.ConditionTrue && blocked.Reason == replacementplan.ReasonSurgeUnavailable:
 		return failed(kind, group.Name, "replaces no Machine: %s", blocked.Message)
+	case ready.Reason == plan.ReasonNoExecuteHeld:
+		held := failed(kind, group.Name, "is not Ready (%s): %s", ready.Reason, ready.Message)
+		held.Rechecked = true
+		return held
 	case ready.Status != metav1.ConditionTrue:
 		return failed(kind, group.Name, "is not Ready (%s): %s", ready.Reason, ready.Message)
 	}

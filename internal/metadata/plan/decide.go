@@ -2,6 +2,7 @@ package plan
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
@@ -110,6 +111,41 @@ func (c Change) Restores() bool {
 		}
 	}
 	return true
+}
+
+// Repairs returns the keys with which a change undoes what another writer did: those that are set again although the record names them, and those
+// that are removed again. What Drover itself goes on with is none, such as the guard of a taint, or a key that another writer has let go. With
+// rewritten the same was written before, and the record may not show that any more: then all keys are repairs but taints that may have been held back.
+func (c Change) Repairs(rewritten bool) ownership.Section {
+	var out ownership.Section
+	for _, kind := range ownership.Kinds {
+		result := c.Results[kind]
+		repaired := ownership.KeysOf(result.Set).And(c.owned.Owned(kind)).Union(ownership.NewKeys(result.Returned...))
+		again := ownership.Keys{}
+		for key := range ownership.KeysOf(result.Set).Union(ownership.NewKeys(result.Remove...)) {
+			if _, effect := ownership.SplitTaintID(key); rewritten && (kind != ownership.Taint || effect != corev1.TaintEffectNoExecute) {
+				again.Add(key)
+			}
+		}
+		out = out.With(kind, repaired.Union(again))
+	}
+	return out
+}
+
+// RepairText names the keys of Repairs in an event.
+func (c Change) RepairText() string {
+	var names []string
+	repaired := c.Repairs(false)
+	for _, kind := range ownership.Kinds {
+		for _, key := range repaired.Of(kind).Sorted() {
+			name := string(kind) + " " + key
+			if _, set := c.Results[kind].Set[key]; !set {
+				name += " (removed)"
+			}
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, ", ")
 }
 
 // SetsNoExecute reports whether a taint is set with the effect NoExecute, which has the Pods deleted that do not tolerate it.

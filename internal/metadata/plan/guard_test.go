@@ -289,3 +289,36 @@ func TestDecideGroup_BothEffectsOnce(t *testing.T) {
 		t.Errorf("the decision is %+v", decision)
 	}
 }
+
+// TestDecideGroup_GuardIsNoRepair: no step of the guard is taken for what another writer has changed, on a Node that has its labels already; what
+// another writer changes meanwhile is.
+func TestDecideGroup_GuardIsNoRepair(t *testing.T) {
+	group := withGroupTaint(newGroup("a"), "dedicated", corev1.TaintEffectNoExecute)
+	group.Spec.Metadata.Labels = map[string]v1alpha1.LabelValue{"tier": "batch"}
+	group = withValue(group, "blue")
+	edit := func(node *corev1.Node) { node.Labels["tier"] = "mine" }
+	node := &corev1.Node{}
+	for i, step := range []struct {
+		guard Guard
+		edit  func(*corev1.Node)
+		taint string
+		want  string
+	}{
+		{guard: GuardHeld},
+		{guard: GuardAnnounced, taint: announcedID + "=blue"},
+		{guard: GuardHeld},
+		{guard: GuardAnnounced, taint: announcedID + "=blue", edit: edit, want: "label tier"},
+		{guard: GuardAnnounced, taint: announcedID + "=blue", edit: func(node *corev1.Node) { node.Spec.Taints = nil }, want: "taint " + announcedID},
+		{guard: GuardHeld, edit: edit, want: "label tier"},
+		{guard: GuardClear, taint: guardedID + "=blue"},
+	} {
+		if step.edit != nil {
+			step.edit(node)
+		}
+		var decision GroupDecision
+		node, decision = guardStep(t, node, group, step.guard, slices.DeleteFunc([]string{step.taint}, func(id string) bool { return id == "" })...)
+		if got := decision.Change.RepairText(); got != step.want && i > 0 {
+			t.Errorf("step %d with guard %q repairs %q, want %q", i, step.guard, got, step.want)
+		}
+	}
+}

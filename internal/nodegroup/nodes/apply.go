@@ -2,8 +2,6 @@ package nodes
 
 import (
 	"context"
-	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -108,10 +106,12 @@ func (rc *reconciliation) isNewNode(decision *metadataplan.GroupDecision) bool {
 
 // recordRepair counts what has been put back, and reports whether one of the keys is contended now.
 func (rc *reconciliation) recordRepair(change metadataplan.Change) (contended bool) {
-	rc.Metrics.repairs.Inc()
+	repaired := change.Repairs(false)
+	if !repaired.Empty() {
+		rc.Metrics.repairs.Inc()
+	}
 	for _, kind := range ownership.Kinds {
-		result := change.Results[kind]
-		for _, key := range slices.Concat(ownership.KeysOf(result.Set).Sorted(), result.Remove) {
+		for _, key := range repaired.Of(kind).Sorted() {
 			if !rc.contention.Repaired(rc.entry(kind, key), rc.now) {
 				continue
 			}
@@ -148,8 +148,8 @@ func (rc *reconciliation) report(decision *metadataplan.GroupDecision, applied *
 		rc.Recorder.Eventf(rc.Node, corev1.EventTypeWarning, EventPodsLost,
 			"the taints of NodeGroup %s are set; Kubernetes deletes %s", rc.groupName(), rc.lost)
 	}
-	if applied.wrote && decision.Drift {
-		rc.Recorder.Eventf(rc.Node, corev1.EventTypeNormal, EventRepaired, "undid manual edits of %s", changedEntries(decision.Change))
+	if entries := decision.Change.RepairText(); applied.wrote && decision.Drift && entries != "" {
+		rc.Recorder.Eventf(rc.Node, corev1.EventTypeNormal, EventRepaired, "undid what another writer changed: %s", entries)
 	}
 	problems := map[string]bool{}
 	for _, problem := range decision.Problems {
@@ -162,18 +162,4 @@ func (rc *reconciliation) report(decision *metadataplan.GroupDecision, applied *
 		}
 	}
 	rc.state.problems = problems
-}
-
-func changedEntries(change metadataplan.Change) string {
-	var names []string
-	for _, kind := range ownership.Kinds {
-		result := change.Results[kind]
-		for _, key := range ownership.KeysOf(result.Set).Sorted() {
-			names = append(names, string(kind)+" "+key)
-		}
-		for _, key := range result.Remove {
-			names = append(names, string(kind)+" "+key+" (removed)")
-		}
-	}
-	return strings.Join(names, ", ")
 }

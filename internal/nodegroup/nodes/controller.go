@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
@@ -67,6 +68,9 @@ type Reconciler struct {
 	states     *controller.States[nodeState]
 	// guarded has the names of the Nodes that lack guarded taints, and for each whether this process evicts Pods of it for them.
 	guarded sync.Map
+	// heldIn has the names of the Nodes whose guarded taints are held back, and for each the namespaces of the Pods that would have to leave; nil while
+	// that is being found out.
+	heldIn sync.Map
 }
 
 // nodeState is what is known of a Node between two reconciliations, so that events mark transitions.
@@ -196,7 +200,12 @@ func (rc *reconciliation) decide(ctx context.Context) (decision metadataplan.Gro
 		return decision, requeue, rc.endGuard(ctx)
 	}
 	rc.guarded.LoadOrStore(rc.Node.Name, false)
+	// Before the budgets are read: a change of one meanwhile counts.
+	rc.heldIn.LoadOrStore(rc.Node.Name, sets.Set[string](nil))
 	v, err := rc.guardTaints(ctx, guarded)
+	if v.held == "" {
+		rc.heldIn.Delete(rc.Node.Name)
+	}
 	if err != nil {
 		return decision, requeue, err
 	}

@@ -10,7 +10,7 @@ import (
 const (
 	// EventConflict: another writer set a declared key first.
 	EventConflict = "MetadataConflict"
-	// EventRepaired: a manual edit was undone.
+	// EventRepaired: what another writer changed was undone.
 	EventRepaired = "MetadataRepaired"
 	// EventContention: another writer keeps changing a key.
 	EventContention = "MetadataFight"
@@ -26,7 +26,8 @@ const (
 var Events = []status.EventDoc{
 	{Reason: EventConflict, Type: corev1.EventTypeWarning, On: "Node",
 		When: "another writer set a key first, to another value than the NodeGroup declares"},
-	{Reason: EventRepaired, Type: corev1.EventTypeNormal, On: "Node", When: "an entry that the NodeGroup declares has been restored"},
+	{Reason: EventRepaired, Type: corev1.EventTypeNormal, On: "Node",
+		When: "another writer changed or removed an entry that the NodeGroup declares, and Drover has restored it"},
 	{Reason: EventContention, Type: corev1.EventTypeWarning, On: "Node",
 		When: "another writer keeps changing a key that the NodeGroup declares; Drover leaves it alone for a while"},
 	{Reason: EventDenied, Type: corev1.EventTypeWarning, On: "Node",

@@ -26,9 +26,12 @@ import (
 // Holder is the identity in the leases of Nodes.
 const Holder = "drover-node-groups"
 
-// recheckHeld is how soon it is looked again whether guarded taints still have to be held back: neither a change of a PodDisruptionBudget nor the
-// next wave is an event of a Node that is not being drained.
+// recheckHeld is how soon it is looked again whether guarded taints still have to be held back: the next wave is no event of a Node that is not being
+// drained.
 const recheckHeld = 30 * time.Second
+
+// budgetDelay is how soon it is looked again after a change of a PodDisruptionBudget, so that several changes are one reconciliation.
+const budgetDelay = time.Second
 
 // retryLease is how soon a Node's lease is asked for again that another controller has.
 const retryLease = 30 * time.Second
@@ -79,6 +82,7 @@ func (rc *reconciliation) guardTaints(ctx context.Context, ids []string) (v verd
 	}
 	// What has begun goes on.
 	if v.held = plan.GuardHeld(&settings, &report, rc.countEvictions); v.held != "" && !rc.begun {
+		rc.heldIn.Store(rc.Node.Name, plan.NamespacesOf(&report))
 		v.requeue.In(recheckHeld)
 		return v, nil
 	}
@@ -289,6 +293,7 @@ func losesPod(pod *corev1.Pod, taints []corev1.Taint) bool {
 // forgetGuard ends the evictions from a Node.
 func (r *Reconciler) forgetGuard(node string) {
 	r.withdraw(node)
+	r.heldIn.Delete(node)
 	if _, guarded := r.guarded.LoadAndDelete(node); guarded {
 		r.Admissions.setHeld(node, "")
 	}

@@ -13,7 +13,7 @@ var (
 		Help: "Patches of Nodes sent for their NodeGroups, by result (ok, conflict, gone, denied, error).",
 	}
 	repairsDoc = status.MetricDoc{
-		Name: "drover_nodegroup_drift_repairs_total", Type: "counter", Help: "Nodes of NodeGroups on which a manual edit has been undone.",
+		Name: "drover_nodegroup_drift_repairs_total", Type: "counter", Help: "Nodes of NodeGroups on which Drover has undone what another writer changed.",
 	}
 	contentionDoc = status.MetricDoc{
 		Name: "drover_nodegroup_contention_total", Type: "counter",

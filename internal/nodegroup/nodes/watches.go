@@ -7,7 +7,9 @@ import (
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -37,6 +39,10 @@ func (r *Reconciler) sources(cache ctrlcache.Cache) []source.Source {
 		// A Pod leaves a Node that is guarded, or its budget allows that; or the budget of the group has a place.
 		sources = append(sources, r.Guard.Engine.Sources(cache, r.guardedNode)...)
 		sources = append(sources, r.Guard.Budgets.Source(v1alpha1.CapabilityMetadata, requests), nodelease.Source(cache, r.guardedNode))
+		// A PodDisruptionBudget is relaxed, or goes, for which taints are held back: it is no event of a Node that is not being drained.
+		sources = append(sources, watch.Source(cache, &policyv1.PodDisruptionBudget{}, watch.Handler[*policyv1.PodDisruptionBudget]{
+			Updated: r.budgetUpdated, Deleted: r.budgetDeleted,
+		}))
 	}
 	if r.options.Machines() {
 		// What a Machine declares goes before what the group of its Node declares.
@@ -48,6 +54,26 @@ func (r *Reconciler) sources(cache ctrlcache.Cache) []source.Source {
 		}))
 	}
 	return sources
+}
+
+// budgetUpdated ignores what does not change whether a budget can ever allow an eviction.
+func (r *Reconciler) budgetUpdated(ctx context.Context, queue watch.Queue, before, after *policyv1.PodDisruptionBudget) {
+	was, is := &before.Status, &after.Status
+	if before.Generation != after.Generation || was.ExpectedPods != is.ExpectedPods || was.DesiredHealthy != is.DesiredHealthy ||
+		was.ObservedGeneration != is.ObservedGeneration || (was.DisruptionsAllowed > 0) != (is.DisruptionsAllowed > 0) {
+		r.budgetDeleted(ctx, queue, after)
+	}
+}
+
+// budgetDeleted has the Nodes looked at again on which Pods of the budget's namespace keep taints from being set.
+func (r *Reconciler) budgetDeleted(_ context.Context, queue watch.Queue, budget *policyv1.PodDisruptionBudget) {
+	r.heldIn.Range(func(node, namespaces any) bool {
+		name, _ := node.(string)
+		if of, ok := namespaces.(sets.Set[string]); ok && (of == nil || of.Has(budget.Namespace)) {
+			queue.AddAfter(watch.PriorityNormal, budgetDelay, requestFor(name)...)
+		}
+		return true
+	})
 }
 
 // guardedNode returns the request for a Node whose guard has begun, and none for all others: Pods come and go on all of them.

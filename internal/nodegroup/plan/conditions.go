@@ -13,6 +13,7 @@ import (
 const (
 	ReasonSynced            = "Synced"
 	ReasonNotSynced         = "NotSynced"
+	ReasonNoNodes           = "NoNodes"
 	ReasonInvalidSelector   = "InvalidSelector"
 	ReasonInvalidWindow     = "InvalidWindow"
 	ReasonUntrustedSelector = "UntrustedSelector"
@@ -44,6 +45,9 @@ func ConditionDocs() []status.ConditionDoc {
 	return status.ConditionsOn("NodeGroup", slices.Concat([]status.ConditionDoc{
 		{Type: ready, Reason: ReasonSynced, When: "True: every Node of the group carries what it declares"},
 		{Type: ready, Reason: ReasonNotSynced, When: "some Nodes do not carry it yet"},
+		{Type: ready, Reason: ReasonNoNodes,
+			When: "spec.nodes selects no Node: it may be misspelled, or the pool has scaled to zero; Nodes that join the group get what it declares"},
+		{Type: ready, Reason: ReasonOverlapping, When: "each Node that spec.nodes selects belongs to an older group, so that the group has none"},
 		{Type: ready, Reason: ReasonInvalidSelector, When: "a selector of spec.nodes is invalid; the group has no Nodes"},
 		{Type: ready, Reason: ReasonInvalidWindow,
 			When: "a window or a freeze of spec.disruption cannot be read, such as one in an unknown time zone; no disruption begins until it is corrected"},
@@ -74,6 +78,10 @@ func ConditionDocs() []status.ConditionDoc {
 			When: "the roll-out, or the replacement of Machines, has stopped or waits for a confirmation; the condition Blocked says why"},
 		{Type: progressing, Reason: ReasonSuspended, When: "spec.suspend is set"},
 		{Type: progressing, Reason: ReasonDryRun, When: "spec.dryRun is set: no Node and no Machine is written"},
+		{Type: v1alpha1.ConditionReconciling, Reason: "(that of Progressing or Blocked)",
+			When: "True: what the group declares is still to reach Nodes or Machines; absent otherwise"},
+		{Type: v1alpha1.ConditionStalled, Reason: "(that of Blocked or Ready)",
+			When: "True: the group does not get on unless a user or another writer acts, as the message says; absent otherwise"},
 	}, blockedDocs(), []status.ConditionDoc{
 		{Type: v1alpha1.ConditionOverlapping, Reason: ReasonOverlapping, When: "True: several groups select the same Nodes; the oldest has them"},
 		{Type: v1alpha1.ConditionOverlapping, Reason: ReasonExclusive, When: "no other group selects Nodes of this one"},

@@ -100,6 +100,8 @@ type Decision struct {
 	// Rollout, Phase, Counts, OwnedKeys and Conditions become the status.
 	Rollout *v1alpha1.RolloutStatus
 	Phase   v1alpha1.Phase
+	// Message says what the phase means now.
+	Message string
 	Counts  Counts
 	// Unconfirmed says which labels keep the roll-out from beginning before a user confirms that they go; empty for none.
 	Unconfirmed string
@@ -109,6 +111,8 @@ type Decision struct {
 	Replacement replacementplan.Report
 	OwnedKeys   []string
 	Conditions  []Condition
+	// Abnormal are the conditions that are present only while they are True.
+	Abnormal []Condition
 	// Released reports whether no Node's record names the group, so that one that is being deleted may go.
 	Released bool
 	// Wake is when the decision changes without an event; zero for never.

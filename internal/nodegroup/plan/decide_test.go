@@ -185,6 +185,14 @@ func TestDecide_Conditions(t *testing.T) {
 		}, "Ready=NoExecuteHeld Progressing=Complete Blocked=NoExecuteHeld Overlapping=Exclusive"},
 		"a Node is paused": {func(r *rollout, _ *Input) { r.decide(); r.nodes[1].Metadata.State = metadataplan.Held },
 			"Ready=NotSynced Progressing=Complete Blocked=NotBlocked Overlapping=Exclusive"},
+		"no Node is selected": {func(r *rollout, _ *Input) { r.nodes = nil },
+			"Ready=NoNodes Progressing=Complete Blocked=NotBlocked Overlapping=Exclusive"},
+		"all Nodes are in an older group": {func(r *rollout, in *Input) {
+			r.nodes, in.Overlaps = nil, []Overlap{{Node: "n0", Group: "older"}}
+		}, "Ready=Overlapping Progressing=Complete Blocked=NotBlocked Overlapping=Overlapping"},
+		"no Node is left of a group that is being deleted": {func(r *rollout, _ *Input) {
+			r.nodes, r.group.DeletionTimestamp = nil, &metav1.Time{Time: start}
+		}, "Ready=Synced Progressing=Releasing Blocked=NotBlocked Overlapping=Exclusive"},
 		"invalid selector": {func(r *rollout, in *Input) { r.decide(); in.SelectorError = fmt.Errorf("no") },
 			"Ready=InvalidSelector Progressing=Complete Blocked=NotBlocked Overlapping=Exclusive"},
 	} {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/drain"
@@ -40,6 +41,15 @@ func GuardHeld(settings *v1alpha1.NoExecute, report *drain.Report, countWave fun
 		}
 	}
 	return ""
+}
+
+// NamespacesOf returns the namespaces of the Pods that still have to leave.
+func NamespacesOf(report *drain.Report) sets.Set[string] {
+	namespaces := sets.Set[string]{}
+	for i := range report.Remaining {
+		namespaces.Insert(report.Remaining[i].Namespace)
+	}
+	return namespaces
 }
 
 // neverLeaves says which Pod cannot be evicted before a user changes its PodDisruptionBudgets; empty for none.

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
+	disruptionplan "github.com/drover-io/drover/internal/disruption/plan"
 	metadataplan "github.com/drover-io/drover/internal/metadata/plan"
 	replacementplan "github.com/drover-io/drover/internal/nodegroup/replacement/plan"
 	"github.com/drover-io/drover/internal/status"
@@ -50,18 +51,50 @@ func namesOf(first []string, count int) string {
 // conditions decides all conditions and the phase.
 func (in *Input) conditions(d *Decision) {
 	d.Conditions = []Condition{in.ready(d), in.progressing(d), in.blocked(d), in.overlapping()}
+	d.Phase = in.phase(d)
+	d.Message = d.message()
+	d.Abnormal = d.abnormal()
+}
+
+func (in *Input) phase(d *Decision) v1alpha1.Phase {
 	switch {
 	case in.isSuspended():
-		d.Phase = v1alpha1.PhaseSuspended
+		return v1alpha1.PhaseSuspended
 	case d.Rollout.Stopped != "", d.Unconfirmed != "", in.isOver(d) && d.UnconfirmedReleases != "", d.Replacement.Stopped():
-		d.Phase = v1alpha1.PhaseStopped
-	case in.isOver(d) && !d.Replacement.Replacing:
-		d.Phase = v1alpha1.PhaseIdle
-	case in.Group.Spec.DryRun, !in.writing(d) && !d.isReplacing():
-		d.Phase = v1alpha1.PhaseWaiting
-	default:
-		d.Phase = v1alpha1.PhaseRolling
+		return v1alpha1.PhaseStopped
+	case in.isOver(d) && !d.Replacement.Replacing && !in.isKept(d):
+		return v1alpha1.PhaseIdle
+	case in.Group.Spec.DryRun, !in.advances(d) && !d.isReplacing():
+		return v1alpha1.PhaseWaiting
 	}
+	return v1alpha1.PhaseRolling
+}
+
+// isKept reports whether something waits although all waves are over: guarded taints that are held back, or disruptions. A budget that is exceeded
+// while nothing waits for it keeps nothing.
+func (in *Input) isKept(d *Decision) bool {
+	blocked := d.condition(v1alpha1.ConditionBlocked)
+	return blocked.Status == metav1.ConditionTrue && (blocked.Reason != disruptionplan.ReasonBudgetExceeded || in.Budget.Waiting > 0 ||
+		in.problems()[metadataplan.NoExecuteHeld] != "")
+}
+
+// condition returns one of the conditions.
+func (d *Decision) condition(kind string) *Condition {
+	return &d.Conditions[slices.IndexFunc(d.Conditions, func(c Condition) bool { return c.Type == kind })]
+}
+
+// message returns what keeps the group from going on, or else what it is doing, or that it is as declared.
+func (d *Decision) message() string {
+	ready, blocked := d.condition(v1alpha1.ConditionReady), d.condition(v1alpha1.ConditionBlocked)
+	switch {
+	case d.Phase == v1alpha1.PhaseSuspended:
+		return d.condition(v1alpha1.ConditionProgressing).Message
+	case blocked.Status == metav1.ConditionTrue:
+		return blocked.Message
+	case d.Phase == v1alpha1.PhaseIdle, ready.Status == metav1.ConditionFalse && ready.Reason != ReasonNotSynced:
+		return ready.Message
+	}
+	return d.condition(v1alpha1.ConditionProgressing).Message
 }
 
 // isOver reports whether the roll-out of metadata is over.
@@ -76,6 +109,21 @@ func (d *Decision) isReplacing() bool {
 // writing reports whether an admitted Node is to be written.
 func (in *Input) writing(d *Decision) bool {
 	return slices.ContainsFunc(in.Nodes, func(n Node) bool { return n.isPending() && d.Admitted.Has(n.Name) })
+}
+
+// advances reports whether an admitted Node is to be written, and waits neither for the budget of the group nor for one of its windows.
+func (in *Input) advances(d *Decision) bool {
+	_, waits := in.blockedByBudget()
+	return slices.ContainsFunc(in.Nodes, func(n Node) bool {
+		return n.isPending() && d.Admitted.Has(n.Name) && (!waits || len(n.Metadata.Guarded) == 0 || in.hasPlace(&n))
+	})
+}
+
+// hasPlace reports whether the guard of a Node has a place in the budget of the group.
+func (in *Input) hasPlace(node *Node) bool {
+	return slices.ContainsFunc(in.Group.Status.Reservations, func(r v1alpha1.Reservation) bool {
+		return r.Node == node.Name && r.Capability == v1alpha1.CapabilityMetadata
+	})
 }
 
 // problems returns the first message for each reason why the group, or one of its Nodes, has a problem.
@@ -107,6 +155,8 @@ func (in *Input) ready(d *Decision) Condition {
 		return isFalse(kind, ReasonUntrustedSelector, "%s", found[metadataplan.Untrusted])
 	case refused != "":
 		return isFalse(kind, ReasonRefusedKeys, "%s", refused)
+	case in.isEmpty():
+		return in.empty()
 	case found[metadataplan.NoExecuteHeld] != "":
 		return isFalse(kind, ReasonNoExecuteHeld, "%s", found[metadataplan.NoExecuteHeld])
 	case d.Counts.Conflicts > 0:
@@ -122,6 +172,31 @@ func (in *Input) ready(d *Decision) Condition {
 		return isFalse(kind, ReasonNotSynced, "%d of %d Nodes carry what is declared", d.Counts.Synced, d.Counts.Nodes)
 	}
 	return isTrue(kind, ReasonSynced, "%d of %d Nodes carry what is declared", d.Counts.Synced, d.Counts.Nodes)
+}
+
+// isEmpty reports whether a group that is not being deleted has no Node.
+func (in *Input) isEmpty() bool { return len(in.Nodes) == 0 && in.Group.DeletionTimestamp == nil }
+
+// empty returns the condition Ready of a group without Nodes: what it declares reaches none, be that a mistake or a pool that has scaled to zero.
+func (in *Input) empty() Condition {
+	const kind = v1alpha1.ConditionReady
+	if len(in.Overlaps) > 0 {
+		nodes, groups := in.overlaps()
+		return isFalse(kind, ReasonOverlapping, "the group has no Nodes: each Node that spec.nodes selects belongs to an older group (%s): %s",
+			Names(groups), Names(nodes))
+	}
+	selection, controlPlane := &in.Group.Spec.Nodes, ""
+	if !selection.IncludeControlPlane {
+		controlPlane = ", or only Nodes of the control plane, which spec.nodes.includeControlPlane adds"
+	}
+	text := "spec.nodes.selector matches no Node"
+	switch {
+	case selection.MachineSets != nil:
+		text = "no MachineSet that spec.nodes.machineSets selects has a Node"
+	case selection.ClusterAPI != nil:
+		text = "the annotations of no Node name the owner of spec.nodes.clusterAPI"
+	}
+	return isFalse(kind, ReasonNoNodes, "the group has no Nodes: %s%s; Nodes that join it get what it declares", text, controlPlane)
 }
 
 // joined returns the texts that are not empty as one.
@@ -188,7 +263,7 @@ func (in *Input) progressing(d *Decision) Condition {
 	if len(d.Rollout.WaitingFor) > 0 {
 		text += " waits for " + strings.Join(d.Rollout.WaitingFor, ", ")
 	}
-	return isTrue(kind, ReasonRollingOut, "%s; %d Nodes are to be written", text, pending)
+	return isTrue(kind, ReasonRollingOut, "%s; %d Nodes are to be written%s", text, pending, in.firstWaveText())
 }
 
 // unreleased returns the names of the Nodes whose record names the group, those included that are paused.
@@ -218,6 +293,8 @@ func (in *Input) replacing(d *Decision) Condition {
 	switch {
 	case len(in.Released) > 0 && !in.isDryRun():
 		return isTrue(kind, ReasonReleasing, "%d Nodes that have left the group are still to be released: %s", len(in.Released), Names(in.unreleased()))
+	case !d.Replacement.Replacing && in.isEmpty():
+		return isFalse(kind, ReasonComplete, "the group has no Nodes to write")
 	case !d.Replacement.Replacing:
 		return isFalse(kind, ReasonComplete, "all Nodes carry what is declared or cannot")
 	case d.Replacement.Reason == replacementplan.ReasonPaused:
@@ -259,7 +336,13 @@ func (in *Input) overlapping() Condition {
 	if len(in.Overlaps) == 0 {
 		return isFalse(v1alpha1.ConditionOverlapping, ReasonExclusive, "no other group selects Nodes of this one")
 	}
-	var nodes, groups []string
+	nodes, groups := in.overlaps()
+	return isTrue(v1alpha1.ConditionOverlapping, ReasonOverlapping,
+		"these groups select the same Nodes, of which each belongs to the oldest group: %s; Nodes: %s", Names(groups), Names(nodes))
+}
+
+// overlaps returns the names of the Nodes that other groups select, too, and of these groups.
+func (in *Input) overlaps() (nodes, groups []string) {
 	for _, overlap := range in.Overlaps {
 		if !slices.Contains(nodes, overlap.Node) {
 			nodes = append(nodes, overlap.Node)
@@ -268,6 +351,5 @@ func (in *Input) overlapping() Condition {
 			groups = append(groups, overlap.Group)
 		}
 	}
-	return isTrue(v1alpha1.ConditionOverlapping, ReasonOverlapping,
-		"these groups select the same Nodes, of which each belongs to the oldest group: %s; Nodes: %s", Names(groups), Names(nodes))
+	return nodes, groups
 }

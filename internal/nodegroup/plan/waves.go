@@ -230,6 +230,18 @@ func (in *Input) waves(nodes []Node, settings *v1alpha1.Rollout) [][]Node {
 	return waves
 }
 
+// firstWaveText says that a first wave is as large as the others although spec.rollout.firstWave says more; empty otherwise. The schema cannot
+// compare it with a percentage.
+func (in *Input) firstWaveText() string {
+	settings := in.settings()
+	size := waveSize(&settings, len(in.Nodes))
+	if settings.FirstWave == nil || int(*settings.FirstWave) <= size || settings.MaxInFlight == nil {
+		return ""
+	}
+	return fmt.Sprintf("; spec.rollout.firstWave %d counts as %d, which maxInFlight %s is of %d Nodes", *settings.FirstWave, size,
+		settings.MaxInFlight.String(), len(in.Nodes))
+}
+
 // waveSize returns how many of all Nodes each wave has from the second one on.
 func waveSize(settings *v1alpha1.Rollout, all int) int {
 	return max(1, Resolve(settings.MaxInFlight, intstr.FromString("100%"), all))

@@ -18,6 +18,9 @@ import (
 // minHardware is the least hardware version of a template that Kubernetes nodes run on.
 const minHardware = 15
 
+// noHardware begins the error of a template whose hardware version is not known, in machine-api-operator's words.
+const noHardware = "Unable to detect machine template HW version"
+
 const hardwareURL = "https://docs.openshift.com/container-platform/latest/updating/updating_a_cluster/" +
 	"updating-hardware-on-nodes-running-on-vsphere.html"
 
@@ -68,13 +71,12 @@ func cloneSpec(in *cloneInput) (*types.VirtualMachineCloneSpec, error) {
 func checkHardware(name string, template *vcenter.Template) error {
 	if template.Version == "" {
 		// The vCenter has not said, which may change.
-		//nolint:staticcheck // machine-api-operator's words
-		return fmt.Errorf("Unable to detect machine template HW version for machine '%s': the vCenter does not report it", name)
+		return fmt.Errorf("%s for machine '%s': the vCenter does not report it", noHardware, name)
 	}
 	version, err := strconv.Atoi(strings.TrimPrefix(template.Version, "vmx-"))
 	if err != nil {
-		return provider.InvalidConfiguration("Unable to detect machine template HW version for machine '%s': "+
-			"can not extract hardware version from version string: %s, format unknown", name, template.Version)
+		return provider.InvalidConfiguration("%s for machine '%s': can not extract hardware version from version string: %s, format unknown",
+			noHardware, name, template.Version)
 	}
 	if version < minHardware {
 		return provider.InvalidConfiguration("Hardware lower than %d is not supported, clone stopped. Detected machine template version is %d. "+

@@ -197,7 +197,8 @@ func TestPolicy_VSphereLarge(t *testing.T) {
 	if err := w.Client.Create(t.Context(), vsphereSet(value), client.DryRunAll); err != nil {
 		t.Error(err)
 	}
-	value["dataDisks"] = append(value["dataDisks"].([]any)[:28], map[string]any{"name": "a", "sizeGiB": "1"}) //nolint:forcetypeassert // it was written so
+	disks, _ := value["dataDisks"].([]any)
+	value["dataDisks"] = append(disks[:28:28], map[string]any{"name": "a", "sizeGiB": "1"})
 	w.Eventually("the policy is in force", func() error {
 		err := w.Client.Create(t.Context(), vsphereSet(value), client.DryRunAll)
 		if err == nil || !strings.Contains(err.Error(), "providerSpec.dataDisks[28].sizeGiB: Invalid value: must be an integer") {

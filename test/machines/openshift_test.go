@@ -117,7 +117,9 @@ func keepsFailureDomains(w *harness.World, admin client.Client) {
 	w.Cleanup(func() { kubectl(nil, "delete", "--wait=false", "-f", definition) })
 	kubectl(nil, "wait", "--for=condition=Established", "--timeout=60s", "-f", definition)
 	const policies = "../../config/vsphere/openshift/admission.yaml"
-	kubectl(nil, "apply", "-f", policies)
+	kubectl(nil, "apply", "--server-side", "--force-conflicts", "-f", policies)
+	// They may have been made before the API server knew what their parameters are.
+	kubectl(nil, "annotate", "--overwrite", "-f", policies, "test.drover.dev/looked-at=again")
 	w.Cleanup(func() { kubectl(nil, "delete", "--wait=false", "-f", policies) })
 	kubectl(strings.NewReader(controlPlane), "create", "-f", "-")
 	set, machine := harness.NewMachineSet("spread", 0), harness.NewMachine("spread")

@@ -143,24 +143,6 @@ func TestValidate(t *testing.T) {
 		{"a share of remediations", func(c *v1alpha1.DroverConfiguration) {
 			c.Machines.Remediation.MaxInFlight = new(intstr.FromString("20%"))
 		}, ""},
-		{"the roll-out of groups", func(c *v1alpha1.DroverConfiguration) {
-			c.NodeGroups.Rollout = &droverv1alpha1.Rollout{
-				MaxInFlight: new(intstr.FromString("101%")), FirstWave: new(int32(0)), Pause: duration(8 * 24 * time.Hour), MinReadySeconds: -1,
-				StopWhen: &droverv1alpha1.StopConditions{NotReady: new(intstr.FromInt32(0)), PendingPods: new(int32(0))},
-				NoExecute: &droverv1alpha1.NoExecute{
-					Policy: "Off", MaxPodsPerNode: new(int32(-1)), MaxPodsPerWave: new(int32(1_000_001)), Timeout: duration(0), OnTimeout: "Wait",
-				},
-			}
-		}, "nodeGroups.rollout.firstWave nodeGroups.rollout.maxInFlight nodeGroups.rollout.minReadySeconds " +
-			"nodeGroups.rollout.noExecute.maxPodsPerNode nodeGroups.rollout.noExecute.maxPodsPerWave nodeGroups.rollout.noExecute.onTimeout " +
-			"nodeGroups.rollout.noExecute.policy nodeGroups.rollout.noExecute.timeout nodeGroups.rollout.pause " +
-			"nodeGroups.rollout.stopWhen.notReady nodeGroups.rollout.stopWhen.pendingPods"},
-		{"a first wave above the others", func(c *v1alpha1.DroverConfiguration) {
-			c.NodeGroups.Rollout = &droverv1alpha1.Rollout{FirstWave: new(int32(3)), MaxInFlight: new(intstr.FromInt32(2))}
-		}, "nodeGroups.rollout.firstWave"},
-		{"a roll-out that proceeds without a timeout", func(c *v1alpha1.DroverConfiguration) {
-			c.NodeGroups.Rollout = &droverv1alpha1.Rollout{NoExecute: &droverv1alpha1.NoExecute{OnTimeout: droverv1alpha1.TimeoutProceed}}
-		}, "nodeGroups.rollout.noExecute.timeout"},
 		{"MachineSets: out of bounds", func(c *v1alpha1.DroverConfiguration) {
 			c.Metadata.Rollout = &v1alpha1.MachineSetRollout{
 				MaxInFlight: new(intstr.FromString("0%")), StopWhen: v1alpha1.MachineSetStop{NotReady: new(intstr.FromString("all"))},
@@ -195,7 +177,7 @@ func TestValidate(t *testing.T) {
 		}, "metadata.unprotected.annotations[0] metadata.unprotected.labels[1] metadata.unprotected.taints[1]"},
 		{"several things at once", func(c *v1alpha1.DroverConfiguration) { c.Controllers, c.Log.Format = nil, "" }, "controllers log.format"},
 	}
-	for _, c := range slices.Concat(cases, electionFaults(), webhookFaults()) {
+	for _, c := range slices.Concat(cases, rolloutFaults(), electionFaults(), webhookFaults()) {
 		t.Run(c.name, func(t *testing.T) {
 			config := Default()
 			c.edit(config)
@@ -208,6 +190,29 @@ func TestValidate(t *testing.T) {
 				t.Errorf("faults at %q, want %q", got, c.paths)
 			}
 		})
+	}
+}
+
+func rolloutFaults() []faultOf {
+	return []faultOf{
+		{"the roll-out of groups", func(c *v1alpha1.DroverConfiguration) {
+			c.NodeGroups.Rollout = &droverv1alpha1.Rollout{
+				MaxInFlight: new(intstr.FromString("101%")), FirstWave: new(int32(0)), Pause: duration(8 * 24 * time.Hour), MinReadySeconds: -1,
+				StopWhen: &droverv1alpha1.StopConditions{NotReady: new(intstr.FromInt32(0)), PendingPods: new(int32(0))},
+				NoExecute: &droverv1alpha1.NoExecute{
+					Policy: "Off", MaxPodsPerNode: new(int32(-1)), MaxPodsPerWave: new(int32(1_000_001)), Timeout: duration(0), OnTimeout: "Wait",
+				},
+			}
+		}, "nodeGroups.rollout.firstWave nodeGroups.rollout.maxInFlight nodeGroups.rollout.minReadySeconds " +
+			"nodeGroups.rollout.noExecute.maxPodsPerNode nodeGroups.rollout.noExecute.maxPodsPerWave nodeGroups.rollout.noExecute.onTimeout " +
+			"nodeGroups.rollout.noExecute.policy nodeGroups.rollout.noExecute.timeout nodeGroups.rollout.pause " +
+			"nodeGroups.rollout.stopWhen.notReady nodeGroups.rollout.stopWhen.pendingPods"},
+		{"a first wave above the others", func(c *v1alpha1.DroverConfiguration) {
+			c.NodeGroups.Rollout = &droverv1alpha1.Rollout{FirstWave: new(int32(3)), MaxInFlight: new(intstr.FromInt32(2))}
+		}, "nodeGroups.rollout.firstWave"},
+		{"a roll-out that proceeds without a timeout", func(c *v1alpha1.DroverConfiguration) {
+			c.NodeGroups.Rollout = &droverv1alpha1.Rollout{NoExecute: &droverv1alpha1.NoExecute{OnTimeout: droverv1alpha1.TimeoutProceed}}
+		}, "nodeGroups.rollout.noExecute.timeout"},
 	}
 }
 

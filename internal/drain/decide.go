@@ -114,8 +114,8 @@ func (in *Input) unknownSince() (since time.Time, unknown bool) {
 	return time.Time{}, false
 }
 
-// outOfServiceGrace is how long nothing has to be known of the kubelet of a cordoned node before the node gets the out-of-service taint: the user says
-// by Options.Unreachable that it is off, and a kubelet that restarts is back by then.
+// outOfServiceGrace is how long nothing has to be known of the kubelet of a cordoned node before the node gets the out-of-service taint: the user
+// says by Options.Unreachable that it is off, and a kubelet that restarts is back by then.
 const outOfServiceGrace = time.Minute
 
 // declareOutOfService has the node tainted whatever blocks its drain: no kubelet can answer an eviction there
@@ -152,11 +152,7 @@ func (d *decider) addPod(pod *corev1.Pod) {
 		d.addRemaining(pod, RemainingPod{Reason: Completion})
 		return
 	}
-	if until, forever := d.in.Options.protectedUntil(pod, d.in.Now); pod.DeletionTimestamp == nil && (forever || !until.IsZero()) {
-		d.addRemaining(pod, RemainingPod{Reason: DoNotDisrupt, Until: until})
-		if !forever {
-			d.out.Report.wake(until)
-		}
+	if d.addProtected(pod) {
 		return
 	}
 	d.noteMayReturn(pod)
@@ -165,6 +161,19 @@ func (d *decider) addPod(pod *corev1.Pod) {
 		next.priority = *pod.Spec.Priority
 	}
 	d.candidates = append(d.candidates, next)
+}
+
+// addProtected adds a pod to the report that an annotation protects; it returns false for any other one.
+func (d *decider) addProtected(pod *corev1.Pod) bool {
+	until, forever := d.in.Options.protectedUntil(pod, d.in.Now)
+	if pod.DeletionTimestamp != nil || !forever && until.IsZero() {
+		return false
+	}
+	d.addRemaining(pod, RemainingPod{Reason: DoNotDisrupt, Until: until})
+	if !forever {
+		d.out.Report.wake(until)
+	}
+	return true
 }
 
 // addExempt counts a pod that the drain does not concern. One of a DaemonSet is lost with the taints that the drain is for.
@@ -183,22 +192,32 @@ func (d *decider) exempt(pod *corev1.Pod) Exempt {
 	if len(d.in.Options.Taints) > 0 && (finished(pod) || Tolerates(pod, d.in.Options.Taints)) {
 		return Tolerating
 	}
-	owner := metav1.GetControllerOfNoCopy(pod)
-	if owner != nil && IsDaemonSet(owner) && !finished(pod) &&
-		d.in.DaemonSetExists(types.NamespacedName{Namespace: pod.Namespace, Name: owner.Name}) {
-		return OfDaemonSet
-	}
 	switch {
-	case d.unreachable && pod.DeletionTimestamp != nil && d.in.Now.After(endOf(pod).Add(time.Second)):
-		d.out.Report.OutOfService = d.in.Options.Unreachable == OutOfService
-		return OnUnreachableNode
-	case d.out.Report.OutOfService && Tolerates(pod, []corev1.Taint{OutOfServiceTaint}):
-		// Kubernetes does not delete it either.
+	case d.isOfDaemonSet(pod):
+		return OfDaemonSet
+	case d.isUnanswerable(pod):
 		return OnUnreachableNode
 	case d.staysReturned(pod):
 		return Returned
 	}
 	return ""
+}
+
+// isOfDaemonSet reports whether the DaemonSet of a pod would create it again.
+func (d *decider) isOfDaemonSet(pod *corev1.Pod) bool {
+	owner := metav1.GetControllerOfNoCopy(pod)
+	return owner != nil && IsDaemonSet(owner) && !finished(pod) &&
+		d.in.DaemonSetExists(types.NamespacedName{Namespace: pod.Namespace, Name: owner.Name})
+}
+
+// isUnanswerable reports whether a pod is not waited for since the kubelet of an unreachable node cannot end it.
+func (d *decider) isUnanswerable(pod *corev1.Pod) bool {
+	if d.unreachable && pod.DeletionTimestamp != nil && d.in.Now.After(endOf(pod).Add(time.Second)) {
+		d.out.Report.OutOfService = d.in.Options.Unreachable == OutOfService
+		return true
+	}
+	// Kubernetes does not delete one that tolerates the taint either.
+	return d.out.Report.OutOfService && Tolerates(pod, []corev1.Taint{OutOfServiceTaint})
 }
 
 // IsDaemonSet reports whether the controller of a pod is a DaemonSet of Kubernetes. kubectl drain evicts the pods of others that only have its name

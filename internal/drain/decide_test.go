@@ -194,16 +194,6 @@ func TestDecide(t *testing.T) {
 			Behavior: Skip}}}},
 			"evict a, a=Evicting"},
 		{"rule: completion", inputs{pods: []*corev1.Pod{newPod("a")}, options: Options{Rules: []Rule{rule(WaitCompleted, 0, "app")}}}, "a=Completion"},
-		{"rule: completion, finished", inputs{pods: []*corev1.Pod{newPod("a", phased(corev1.PodSucceeded))},
-			options: Options{Rules: []Rule{rule(WaitCompleted, 0, "app")}}},
-			"evict a, a=Evicting"},
-		{"finished: neither protected nor in an order", inputs{pods: []*corev1.Pod{newPod("a"),
-			newPod("b", phased(corev1.PodFailed), annotated(AnnotationKarpenter, "true"), labelled("last", "1"))},
-			options: Options{Karpenter: true, Rules: []Rule{rule(Evict, 7, "last")}}}, "evict b, evict a, b=Evicting, a=Evicting"},
-		{"finished: a rule to skip it", inputs{pods: []*corev1.Pod{newPod("a", phased(corev1.PodFailed))}, options: Options{Rules: []Rule{rule(Skip, 0,
-			"app")}}}, "evict a, a=Evicting"},
-		{"of what is called a DaemonSet in another group", inputs{pods: []*corev1.Pod{newPod("a", owned("DaemonSet", "agent"),
-			func(p *corev1.Pod) { p.OwnerReferences[0].APIVersion = "apps.kruise.io/v1alpha1" })}}, "evict a, a=Evicting"},
 		{"label of Cluster API, not enabled", inputs{pods: []*corev1.Pod{newPod("a", labelled(LabelClusterAPI, "skip"))}},
 			"evict a, a=Evicting"},
 		{"label of Cluster API: skip", inputs{pods: []*corev1.Pod{newPod("a", labelled(LabelClusterAPI, "skip"))}, options: Options{ClusterAPI: true}},
@@ -307,6 +297,33 @@ func TestDecide_ForceDeadlineOutOfRange(t *testing.T) {
 	s := inputs{options: Options{Deadline: math.MaxInt64, Force: true}, pods: []*corev1.Pod{newPod("a", grace(math.MaxInt64))}, age: time.Minute}
 	if got := s.decide(); got.Report.DeadlineExceeded || len(got.Tasks) != 1 || *got.Tasks[0].Grace < int64(99*365*24*time.Hour/time.Second) {
 		t.Errorf("%s, late: %v", got, got.Report.DeadlineExceeded)
+	}
+}
+
+// TestDecide_Owners: finished pods are protected by nothing, and what only has the name of a DaemonSet is none.
+func TestDecide_Owners(t *testing.T) {
+	rule := func(behavior Behavior, order int32, label string) Rule { return newRule(t, behavior, order, label) }
+	for _, c := range []struct {
+		name  string
+		input inputs
+		want  string
+	}{
+		{"rule: completion, finished", inputs{pods: []*corev1.Pod{newPod("a", phased(corev1.PodSucceeded))},
+			options: Options{Rules: []Rule{rule(WaitCompleted, 0, "app")}}},
+			"evict a, a=Evicting"},
+		{"finished: neither protected nor in an order", inputs{pods: []*corev1.Pod{newPod("a"),
+			newPod("b", phased(corev1.PodFailed), annotated(AnnotationKarpenter, "true"), labelled("last", "1"))},
+			options: Options{Karpenter: true, Rules: []Rule{rule(Evict, 7, "last")}}}, "evict b, evict a, b=Evicting, a=Evicting"},
+		{"finished: a rule to skip it", inputs{pods: []*corev1.Pod{newPod("a", phased(corev1.PodFailed))}, options: Options{Rules: []Rule{rule(Skip, 0,
+			"app")}}}, "evict a, a=Evicting"},
+		{"of what is called a DaemonSet in another group", inputs{pods: []*corev1.Pod{newPod("a", owned("DaemonSet", "agent"),
+			func(p *corev1.Pod) { p.OwnerReferences[0].APIVersion = "apps.kruise.io/v1alpha1" })}}, "evict a, a=Evicting"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := c.input.decide().String(); got != c.want {
+				t.Errorf("%s\nwant %s", got, c.want)
+			}
+		})
 	}
 }
 

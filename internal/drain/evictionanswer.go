@@ -168,8 +168,8 @@ func tooMany(err error, answer Answer) Outcome {
 	return Throttled
 }
 
-// webhookText is how the API server names the webhook that denies a request, or that does not answer or answers with an error: the text of the webhook
-// follows (https://github.com/kubernetes/kubernetes/blob/v1.34.0/staging/src/k8s.io/apiserver/pkg/admission/plugin/webhook/errors/statuserror.go).
+// webhookText is how the API server names the webhook that denies a request, or that does not answer or answers with an error: the text of the
+// webhook follows (staging/src/k8s.io/apiserver/pkg/admission/plugin/webhook/errors/statuserror.go of https://github.com/kubernetes/kubernetes).
 var webhookText = regexp.MustCompile(`(?:admission webhook|failed calling webhook) "([^"]+)"`)
 
 // WebhookOf returns the name of the admission webhook that a message is about; empty for none.

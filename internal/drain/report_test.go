@@ -88,7 +88,8 @@ func TestReasons_HaveAPhrase(t *testing.T) {
 // TestReport_Blocked: a drain is blocked while a pod is left that does not leave without a user, and that pod is the one to name.
 func TestReport_Blocked(t *testing.T) {
 	blocking := map[Reason]bool{
-		BudgetNever: true, TwoBudgets: true, NotAllowed: true, Finalizer: true, Overdue: true, Budget: true, Webhook: true, DoNotDisrupt: true, PodsReturn: true,
+		BudgetNever: true, TwoBudgets: true, NotAllowed: true, Finalizer: true, Overdue: true, Budget: true, Webhook: true, DoNotDisrupt: true,
+		PodsReturn: true,
 		Completion: false, Failing: false, EndOfNamespace: false, Terminating: false, Evicting: false, Turn: false,
 	}
 	for _, reason := range Reasons {

@@ -177,7 +177,8 @@ func TestPolicy_VSphereTypes(t *testing.T) {
 	}
 }
 
-// TestPolicy_VSphereLarge: a providerSpec with as much of everything as there may be, and with many unknown fields, does not cost the API server more than
+// TestPolicy_VSphereLarge: a providerSpec with as much of everything as there may be, and with many unknown fields, does not cost the API server more
+// than
 // it grants a policy.
 func TestPolicy_VSphereLarge(t *testing.T) {
 	w := besideOthers(t)

@@ -73,7 +73,8 @@ func TestDrain_FinishedPod(t *testing.T) {
 	s := site(t)
 	node := s.AddNode()
 	pods := s.Job("done", harness.Pods{Node: node, Completes: harness.Never, Annotations: map[string]string{"karpenter.sh/do-not-disrupt": "true"}})
-	if err := s.Client.Status().Patch(t.Context(), &pods[0], client.RawPatch(types.MergePatchType, []byte(`{"status":{"phase":"Succeeded"}}`))); err != nil {
+	done := client.RawPatch(types.MergePatchType, []byte(`{"status":{"phase":"Succeeded"}}`))
+	if err := s.Client.Status().Patch(t.Context(), &pods[0], done); err != nil {
 		t.Fatal(err)
 	}
 	m := s.Maintain(node, &medik8s.DrainSpec{Honor: []medik8s.Convention{medik8s.ConventionKarpenter}})

@@ -21,8 +21,8 @@ import (
 	"github.com/drover-io/drover/test/harness"
 )
 
-// evictionWebhook is an admission webhook for evictions in the namespace of a site. It does not answer for pods whose names begin with hangs, and denies
-// those that begin with a number by that code.
+// evictionWebhook is an admission webhook for evictions in the namespace of a site. It does not answer for pods whose names begin with hangs, and
+// denies those that begin with a number by that code.
 type evictionWebhook struct {
 	// hanging counts the requests without an answer, most is the largest number of them.
 	hanging, most atomic.Int32
@@ -44,7 +44,8 @@ func (h *evictionWebhook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch name := review.Request.Name; {
 	case strings.HasPrefix(name, "hangs"):
 		now := h.hanging.Add(1)
-		for most := h.most.Load(); now > most && !h.most.CompareAndSwap(most, now); most = h.most.Load() {
+		for most := h.most.Load(); now > most && !h.most.CompareAndSwap(most, now); {
+			most = h.most.Load()
 		}
 		select {
 		case <-h.released:

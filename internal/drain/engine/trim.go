@@ -55,7 +55,8 @@ func TrimPod(object any) (any, error) {
 	}
 	small := &smallPod{
 		namespace: compact.Text(pod.Namespace), name: pod.Name, version: pod.ResourceVersion, node: compact.Text(pod.Spec.NodeName), uid: pod.UID,
-		phase: compact.Text(pod.Status.Phase), created: pod.CreationTimestamp.Unix(), labels: sharedLabels.Share(compact.Texts(cutLabels(pod.Labels))), rare: rareOf(pod),
+		created: pod.CreationTimestamp.Unix(),
+		phase:   compact.Text(pod.Status.Phase), labels: sharedLabels.Share(compact.Texts(cutLabels(pod.Labels))), rare: rareOf(pod),
 	}
 	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil {
 		small.ownerVersion = compact.Text(bounded.Text(owner.APIVersion, maxName))
@@ -82,8 +83,8 @@ func TrimPod(object any) (any, error) {
 	return small, nil
 }
 
-// lastingTolerations returns the tolerations that keep a pod on a node with a taint of the effect NoExecute for as long as it has the taint, and those
-// that let it come to a cordoned node.
+// lastingTolerations returns the tolerations that keep a pod on a node with a taint of the effect NoExecute for as long as it has the taint, and
+// those that let it come to a cordoned node.
 func lastingTolerations(pod *corev1.Pod) (lasting []corev1.Toleration) {
 	for _, toleration := range pod.Spec.Tolerations {
 		keeps := toleration.Effect == "" || toleration.Effect == corev1.TaintEffectNoExecute

@@ -42,14 +42,21 @@ func drainNode(in *Input) (step Step, drained bool) {
 		return finishDrain("the Node is gone"), false
 	case in.Pods == nil:
 		return do(EvictPods), false
-	case in.Pods.Done():
-		return finishDrain(in.Pods.Text()), false
-	case in.isNodeDown() && in.Unserved == nil && !in.Get.Asked:
-		return do(GetInstance), false
-	case in.isNodeDown() && in.isOff():
-		return finishDrain("the instance is gone or turned off, and its pods have ended with it"), false
 	}
-	return in.unlessTimedOut(in.drainWait()), false
+	return in.endOfDrain(), false
+}
+
+// endOfDrain ends the drain, or waits for the pods that are left: not those of an instance that is gone or turned off.
+func (in *Input) endOfDrain() Step {
+	switch {
+	case in.Pods.Done():
+		return finishDrain(in.Pods.Text())
+	case in.isNodeDown() && in.Unserved == nil && !in.Get.Asked:
+		return do(GetInstance)
+	case in.isNodeDown() && in.isOff():
+		return finishDrain("the instance is gone or turned off, and its pods have ended with it")
+	}
+	return in.unlessTimedOut(in.drainWait())
 }
 
 // isNodeDown reports whether the kubelet of the Node says nothing, or that it is not ready.

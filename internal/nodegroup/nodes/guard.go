@@ -72,10 +72,7 @@ func (rc *reconciliation) guardTaints(ctx context.Context, ids []string) (v verd
 	case err != nil:
 		return v, err
 	case len(report.Remaining) == 0:
-		if v, err = rc.awaitArrivals(ctx); err != nil || v.guard != "" {
-			return v, err
-		}
-		return rc.verify(ctx, taints)
+		return rc.verifyLater(ctx, taints)
 	}
 	if v, err = rc.awaitTurn(ctx); err != nil || v.waits {
 		return v, err
@@ -251,6 +248,14 @@ func (rc *reconciliation) drain(
 
 // maxLost is how many Pods an event names that Kubernetes deletes.
 const maxLost = 5
+
+// verifyLater is verify when Pods that were on their way have arrived.
+func (rc *reconciliation) verifyLater(ctx context.Context, taints []corev1.Taint) (v verdict, err error) {
+	if v, err = rc.awaitArrivals(ctx); err != nil || v.guard != "" {
+		return v, err
+	}
+	return rc.verify(ctx, taints)
+}
 
 // verify asks the API server for the Pods of the Node: the taint is set when all that are left tolerate it, or belong to DaemonSets.
 func (rc *reconciliation) verify(ctx context.Context, taints []corev1.Taint) (v verdict, err error) {

@@ -230,7 +230,8 @@ func TestVerify_DaemonSets(t *testing.T) {
 	}
 }
 
-// TestAwaitArrivals: an announced taint waits for Pods that the scheduler has bound without having seen it, also in a process that has not announced it.
+// TestAwaitArrivals: an announced taint waits for Pods that the scheduler has bound without having seen it, also in a process that has not announced
+// it.
 func TestAwaitArrivals(t *testing.T) {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n0"}}
 	r := newReconciler(t, node)

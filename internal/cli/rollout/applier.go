@@ -30,7 +30,7 @@ func applierOf(object client.Object) string {
 			Spec map[string]json.RawMessage `json:"f:spec"`
 		}
 		if entry.Operation != metav1.ManagedFieldsOperationApply || entry.Subresource != "" || entry.FieldsV1 == nil ||
-			json.Unmarshal(entry.FieldsV1.Raw, &fields) != nil {
+			json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields) != nil {
 			continue
 		}
 		if _, declares := fields.Spec[restored]; declares {

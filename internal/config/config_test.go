@@ -155,9 +155,6 @@ func TestValidate(t *testing.T) {
 			"nodeGroups.rollout.noExecute.maxPodsPerNode nodeGroups.rollout.noExecute.maxPodsPerWave nodeGroups.rollout.noExecute.onTimeout " +
 			"nodeGroups.rollout.noExecute.policy nodeGroups.rollout.noExecute.timeout nodeGroups.rollout.pause " +
 			"nodeGroups.rollout.stopWhen.notReady nodeGroups.rollout.stopWhen.pendingPods"},
-		{"a first wave above the others", func(c *v1alpha1.DroverConfiguration) {
-			c.NodeGroups.Rollout = &droverv1alpha1.Rollout{FirstWave: new(int32(3)), MaxInFlight: new(intstr.FromInt32(2))}
-		}, "nodeGroups.rollout.firstWave"},
 		{"a roll-out that proceeds without a timeout", func(c *v1alpha1.DroverConfiguration) {
 			c.NodeGroups.Rollout = &droverv1alpha1.Rollout{NoExecute: &droverv1alpha1.NoExecute{OnTimeout: droverv1alpha1.TimeoutProceed}}
 		}, "nodeGroups.rollout.noExecute.timeout"},

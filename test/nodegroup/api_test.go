@@ -1,6 +1,7 @@
 package nodegroup
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"strings"
@@ -163,9 +164,39 @@ func TestValidation(t *testing.T) {
 	}
 }
 
-// window returns a window in YAML.
-func window(schedule string) string {
-	return "disruption: {windows: [{schedule: \"" + schedule + "\", duration: 1h}]}"
+// TestValidation_InvalidSchedules: the API server denies a schedule that cannot be read, with a hint.
+func TestValidation_InvalidSchedules(t *testing.T) {
+	f := newFixture(t, "schedules", 0)
+	create := func(text string) error {
+		return f.Client.Create(t.Context(), f.newGroup("schedules", func(spec *v1alpha1.NodeGroupSpec) {
+			window := v1alpha1.Window{Schedule: text, Duration: metav1.Duration{Duration: time.Hour}}
+			spec.Disruption = &v1alpha1.Disruption{Windows: []v1alpha1.Window{window}}
+		}), client.DryRunAll)
+	}
+	// A policy is in force a moment after it is made.
+	f.Eventually("the policy is in force", func() error {
+		if create("0 22-6 * * *") == nil {
+			return errors.New("the API server accepts a range that ends before it begins")
+		}
+		return nil
+	})
+	for text, want := range map[string]string{
+		"0 25 * * 1-5":    "the second field is the hour, 0 to 23",
+		"60 2 * * *":      "the first field is the minute, 0 to 59",
+		"0 2 32 * *":      "the third field is the day of the month, 1 to 31",
+		"0 2 * JANUARY *": "the fourth field is the month",
+		"0 2 * * 7":       "Sunday is 0",
+		"0 2 * * Monday":  "0 to 6 or SUN to SAT; Sunday is 0",
+		"0 2 * * FRI-SUN": "Friday to Sunday is 5-6,0, since Sunday is 0",
+		"0 2 * * 5-mon":   "a range must not end before it begins",
+		"0 2 * nov-feb *": "a range must not end before it begins",
+		"0 22-6 * * *":    "22 to 6 o'clock is 22-23,0-6",
+		"*/0 2 * * *":     "the first field is the minute",
+	} {
+		if err := create(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("schedule %q: %v, want %q", text, err, want)
+		}
+	}
 }
 
 // TestValidation_Schedules: the API server accepts what cron does.

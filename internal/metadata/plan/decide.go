@@ -115,8 +115,8 @@ func (c Change) Restores() bool {
 
 // Repairs returns the keys with which a change undoes what another writer did: those that are set again although the record names them, and those
 // that are removed again. What Drover itself goes on with is none, such as the guard of a taint, or a key that another writer has let go. With
-// rewritten the same was written before, and the record may not show that any more: then all keys are repairs but taints that may have been held
-// back.
+// rewritten the same was written before, and the record may not show that any more: then all keys are repairs, except for taints that may have been
+// held back.
 func (c Change) Repairs(rewritten bool) ownership.Section {
 	var out ownership.Section
 	for _, kind := range ownership.Kinds {

@@ -83,6 +83,13 @@ func (rc *reconciliation) guardTaints(ctx context.Context, ids []string) (v verd
 		v.requeue.In(recheckHeld)
 		return v, nil
 	}
+	return rc.announceAndDrain(ctx, ids, taints, &report, options)
+}
+
+// announceAndDrain acquires the Node, and then announces its taints, or evicts its intolerant Pods where they are announced.
+func (rc *reconciliation) announceAndDrain(
+	ctx context.Context, ids []string, taints []corev1.Taint, report *drain.Report, options drain.Options,
+) (verdict, error) {
 	since, v, err := rc.acquire(ctx)
 	switch {
 	case err != nil:
@@ -98,7 +105,7 @@ func (rc *reconciliation) guardTaints(ctx context.Context, ids []string) (v verd
 	}
 	if rc.now.Sub(since) >= options.Deadline {
 		// The API server denies the announcement, or another writer removes it.
-		return rc.timeOut(ctx, &report, options.Deadline)
+		return rc.timeOut(ctx, report, options.Deadline)
 	}
 	v.requeue.In(controller.CatchUp)
 	return v, nil

@@ -3,6 +3,7 @@ package main
 
 import (
 	"os"
+	_ "time/tzdata" // kube-apiserver imports it in its main package: schemas and CronJobs name time zones
 
 	"github.com/drover-io/drover/sandbox/internal/cli"
 )

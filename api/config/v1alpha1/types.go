@@ -147,7 +147,7 @@ type Drain struct {
 	RequestsPerSecond *float64 `json:"requestsPerSecond,omitempty"`
 	// Burst is how many evictions and deletions may be sent without delay after a pause. Default 200.
 	Burst *int `json:"burst,omitempty"`
-	// Workers is how many evictions and deletions may be in progress at the same time. Default 32.
+	// Workers is how many evictions and deletions may be in progress at the same time, not counting those without an answer for a second. Default 32.
 	Workers *int `json:"workers,omitempty"`
 }
 

@@ -70,7 +70,7 @@ type RequeueAfterError struct {
 	After time.Duration
 	// Why says what it waits for.
 	Why string
-	// Cause is an error that has been returned before, and is shown until the next attempt has ended; nil for none.
+	// Cause is an error that the provider has returned before. The Machine's condition shows it until the next attempt has ended; nil for none.
 	Cause error
 }
 
@@ -87,7 +87,8 @@ func RequeueAfter(after time.Duration, why string) error {
 	return &RequeueAfterError{After: after, Why: why}
 }
 
-// RetryAfter makes a RequeueAfterError of an error that has been returned before: it is not counted again, and stays in the Machine's condition.
+// RetryAfter makes a RequeueAfterError of an error that the provider has returned before. Drover does not count the error again, and the Machine's
+// condition keeps its text.
 func RetryAfter(after time.Duration, cause error) error {
 	return &RequeueAfterError{After: after, Cause: cause}
 }

@@ -9,12 +9,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// keepsBackoff is the key of a context's value that is true if the failures of the object that is reconciled count further.
+// keepsBackoff is the context key of a flag: the reconciliation keeps the backoff of its object.
 type keepsBackoff struct{}
 
-// KeepBackoff has the failures of the object that is being reconciled count further, although its reconciliation ends without an error: it has only
-// asked to wait. controller-runtime takes every result with RequeueAfter for a success, so that what fails in the background, and is waited for in
-// between, would be tried again at the first delay for ever.
+// KeepBackoff keeps the backoff of the object that is being reconciled, although the reconciliation ends without an error: it has only asked to wait.
+// controller-runtime takes every result with RequeueAfter for a success and resets the backoff. Work that fails in the background, with waits in
+// between, would be retried at the first delay forever.
 func KeepBackoff(ctx context.Context) {
 	if keeps, ok := ctx.Value(keepsBackoff{}).(*atomic.Bool); ok {
 		keeps.Store(true)
@@ -24,11 +24,11 @@ func KeepBackoff(ctx context.Context) {
 // limiter delays objects after failures, which count until a reconciliation ends without an error and without KeepBackoff.
 type limiter struct {
 	workqueue.TypedRateLimiter[reconcile.Request]
-	// keeps has the objects whose failures the next Forget does not end.
+	// keeps has the objects whose backoff the next Forget keeps.
 	keeps sync.Map
 }
 
-// Forget ends the failures of an object.
+// Forget resets the backoff of an object, unless its reconciliation has called KeepBackoff.
 func (l *limiter) Forget(request reconcile.Request) {
 	if _, keeps := l.keeps.LoadAndDelete(request); !keeps {
 		l.TypedRateLimiter.Forget(request)

@@ -114,11 +114,11 @@ func (in *Input) unknownSince() (since time.Time, unknown bool) {
 	return time.Time{}, false
 }
 
-// outOfServiceGrace is how long nothing has to be known of the kubelet of a cordoned node before the node gets the out-of-service taint: the user
-// says by Options.Unreachable that it is off, and a kubelet that restarts is back by then.
+// outOfServiceGrace is how long the kubelet of a cordoned node has to be silent before the node gets the out-of-service taint. With
+// Options.Unreachable the user says that such a node is off; a kubelet that only restarts reports again within this time.
 const outOfServiceGrace = time.Minute
 
-// declareOutOfService has the node tainted whatever blocks its drain: no kubelet can answer an eviction there
+// declareOutOfService requests the out-of-service taint, even if evictions are blocked: no kubelet can end the pods there
 // (https://kubernetes.io/docs/concepts/cluster-administration/node-shutdown/#non-graceful-node-shutdown).
 func (d *decider) declareOutOfService() {
 	if !d.unreachable || d.in.Options.Unreachable != OutOfService || d.in.Since.IsZero() {
@@ -139,7 +139,7 @@ func (d *decider) addPod(pod *corev1.Pod) {
 		return
 	}
 	if finished(pod) && pod.DeletionTimestamp == nil {
-		// It does nothing any more that could be disturbed.
+		// An eviction cannot disturb a pod that has finished.
 		d.evict(pod)
 		return
 	}
@@ -275,7 +275,7 @@ func (d *decider) terminating(pod *corev1.Pod) RemainingPod {
 		return RemainingPod{Reason: Terminating, Since: since, Until: until}
 	}
 	if len(pod.Finalizers) > 0 {
-		// It is over: what it waits for has no time.
+		// The grace period is over, and a finalizer has no deadline.
 		return RemainingPod{Reason: Finalizer, Detail: strings.Join(pod.Finalizers, ", "), Since: until}
 	}
 	return RemainingPod{Reason: Overdue, Since: since, Until: until}
@@ -301,7 +301,8 @@ func (d *decider) evict(pod *corev1.Pod) {
 	}
 }
 
-// detail returns the message of an answer: for all pods that the same webhook keeps that of the first, since a webhook may name each pod.
+// detail returns the message of an answer. Pods that the same webhook keeps share the message of the first one: a webhook may name each pod, and the
+// report has one group for each message.
 func (d *decider) detail(answer Answer) string {
 	webhook := WebhookOf(answer.Message)
 	if webhook == "" {

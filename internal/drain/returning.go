@@ -22,14 +22,14 @@ const (
 )
 
 const (
-	// maxReturnDelay bounds how long a pod that has returned is left in peace before it is evicted.
+	// maxReturnDelay bounds how long a pod that has returned stays before it is evicted.
 	maxReturnDelay = 10 * time.Minute
-	// lateArrival is how long after the cordon a pod may come that was on its way: the scheduler may not have seen the cordon.
+	// lateArrival is how long after the cordon a new pod counts as one that was on its way: the scheduler may not have seen the cordon.
 	lateArrival = 10 * time.Second
 )
 
-// returns reports whether a pod has come to the node after the cordon, by its owner: one that has evicted pods replaced there would be evicted in a
-// loop. Creation and cordon are on the cluster, so that every process decides alike.
+// returns reports whether the owner of a pod has created it after the cordon of its node. If the owner replaces evicted pods there, the drain would
+// evict them in a loop. The times of creation and cordon are read from the cluster, so that every process decides alike.
 func (d *decider) returns(pod *corev1.Pod) bool {
 	return !d.in.Since.IsZero() && metav1.GetControllerOfNoCopy(pod) != nil && pod.CreationTimestamp.After(d.in.Since)
 }

@@ -133,7 +133,7 @@ func completed(changes *transition, generation int64) string {
 	return text
 }
 
-// reportNode reports what the write of a Node makes true: the latency of a rollout, or the repair of a manual edit.
+// reportNode reports what the write of a Node makes true: the latency of a rollout, or the repair of what another writer changed.
 func (rc *reconciliation) reportNode(ctx context.Context, decision *plan.Decision, changes *transition) {
 	if decision.Drift {
 		if entries := decision.Node.RepairText(); entries != "" {

@@ -107,7 +107,7 @@ func (l *Leases) Release(ctx context.Context, node string) error {
 	return nil
 }
 
-// clear removes what a lease says, as node-maintenance-operator of the kubevirt group does.
+// clear empties the spec of a lease, as node-maintenance-operator of the kubevirt group does.
 func (l *Leases) clear(ctx context.Context, lease *coordinationv1.Lease) error {
 	if HolderOf(lease) == "" {
 		return nil

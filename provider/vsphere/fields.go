@@ -27,7 +27,7 @@ var fieldsOfSpec = fields{
 
 // decode reads a providerSpec, or a part of it, without regard to the case of its fields, as machine-api-operator does
 // (https://github.com/openshift/machine-api-operator/blob/951196122/pkg/webhooks/machine_webhook.go): OpenShift's own samples have
-// workspace.resourcepool. What is no field of it does not count. Only the case of ASCII letters is ignored, as in the admission policies:
+// workspace.resourcepool. Unknown fields do not count. Only the case of ASCII letters is ignored, as in the admission policies:
 // encoding/json would take more names for a field than they see.
 func decode(raw []byte, into any) error {
 	var value any
@@ -41,8 +41,8 @@ func decode(raw []byte, into any) error {
 	return kjson.UnmarshalCaseSensitivePreserveInts(text, into)
 }
 
-// named returns a value with the names that the fields have. If two differ only in their case, which the policies deny, the one counts that the API
-// server writes last.
+// named returns a value with the canonical names of its fields. If two names differ only in their case, which the policies deny, the one that is
+// last in the order of their bytes counts.
 func (f fields) named(value any) any {
 	switch value := value.(type) {
 	case []any:

@@ -73,7 +73,7 @@ func connectionIn(value *machinev1beta1.ProviderSpec) *machinev1beta1.VSphereMac
 	if value.Value == nil {
 		return nil
 	}
-	// An interface takes a value of any type over.
+	// Values of any type can be decoded into an interface.
 	var parts struct {
 		Workspace         any `json:"workspace"`
 		CredentialsSecret any `json:"credentialsSecret"`

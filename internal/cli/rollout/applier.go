@@ -15,8 +15,8 @@ import (
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 )
 
-// rollbackManager is the field manager of a rollback before its fields are handed over. It is not that of other commands: what they have changed,
-// such as spec.suspend, stays theirs.
+// rollbackManager is the field manager of a rollback until its fields are handed over. Other commands have another field manager, which keeps what
+// they have changed, such as spec.suspend.
 const rollbackManager = client.FieldOwner("kubectl-drover-rollback")
 
 // applierOf returns the field manager that declares what a revision holds by server-side apply, such as that of a GitOps controller; empty for none.
@@ -40,8 +40,8 @@ func applierOf(object client.Object) string {
 	return ""
 }
 
-// handOver gives the fields that a rollback has written to who applies the object: its next apply would conflict with another field manager, and
-// would not remove the keys that it does not declare.
+// handOver makes applier the manager of the fields that a rollback has written. Otherwise the next apply would conflict with rollbackManager, and
+// would not remove the keys that the applier does not declare.
 func handOver(ctx context.Context, c client.Client, object client.Object, applier string) error {
 	for attempt := 1; ; attempt++ {
 		patch, err := csaupgrade.UpgradeManagedFieldsPatch(object, sets.New(string(rollbackManager)), applier)

@@ -24,7 +24,7 @@ type status struct {
 	historyFlags
 	protect  cmdutil.ProtectFlags
 	revision int64
-	// shown is what was printed last, and failed since when the roll-out has failed for a reason that may have just gone; zero for not.
+	// shown is what was printed last. failed is since when the roll-out has failed for a reason that Drover checks again; zero if it has not.
 	shown  string
 	failed time.Time
 }
@@ -58,7 +58,8 @@ Exit codes: 0 the roll-out is complete, or --watch=false; 1 it has stopped, cann
 	return command
 }
 
-// recheckPatience is how long a reason may last that a user may have just removed, such as a PodDisruptionBudget: Drover notices that within seconds.
+// recheckPatience is how long a failure that Drover checks again must last before it counts: a user may have just relaxed a PodDisruptionBudget,
+// which Drover notices within seconds.
 const recheckPatience = 5 * time.Second
 
 // Validate checks the flags.

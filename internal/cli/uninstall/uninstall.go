@@ -1,4 +1,4 @@
-// Package uninstall is `kubectl drover uninstall-check`: what an uninstall of Drover would leave behind for ever.
+// Package uninstall is `kubectl drover uninstall-check`: it lists the objects that cannot be deleted once Drover is gone.
 package uninstall
 
 import (

@@ -68,8 +68,8 @@ type Reconciler struct {
 	states     *controller.States[nodeState]
 	// guarded has the names of the Nodes that lack guarded taints, and for each whether this process evicts Pods of it for them.
 	guarded sync.Map
-	// heldIn has the names of the Nodes whose guarded taints are held back, and for each the namespaces of the Pods that would have to leave; nil while
-	// that is being found out.
+	// heldIn has the names of the Nodes whose guarded taints are held back, and for each the namespaces of the Pods that would have to leave. The set is
+	// nil until the first decision.
 	heldIn sync.Map
 }
 

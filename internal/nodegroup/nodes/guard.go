@@ -26,11 +26,10 @@ import (
 // Holder is the identity in the leases of Nodes.
 const Holder = "drover-node-groups"
 
-// recheckHeld is how soon it is looked again whether guarded taints still have to be held back: the next wave is no event of a Node that is not being
-// drained.
+// recheckHeld is how often a Node is checked whose guarded taints are held back: the next wave is no event of a Node that is not being drained.
 const recheckHeld = 30 * time.Second
 
-// budgetDelay is how soon it is looked again after a change of a PodDisruptionBudget, so that several changes are one reconciliation.
+// budgetDelay is how long a Node's check waits after a change of a PodDisruptionBudget, so that several changes are one reconciliation.
 const budgetDelay = time.Second
 
 // retryLease is how soon a Node's lease is asked for again that another controller has.

@@ -240,7 +240,7 @@ func TestPlan_Maintenance(t *testing.T) {
 		pod.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
 	})
 	runOn(t, cluster(interceptor.Funcs{}, append(shop(), clings)...), "", "plan", "--maintenance", "n2").says(t, exitChanges,
-		"! pods of ReplicaSet shop/clings tolerate the cordon and could come back")
+		"! pods of ReplicaSet shop/clings tolerate the cordon and could come back; they stay")
 	runOn(t, on, "", "plan", "--maintenance", "n2", "pool").says(t, 1, "--maintenance takes a node")
 }
 

@@ -178,8 +178,8 @@ func (r *Report) ReturningText() string {
 	if len(r.Returning) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; %s puts pods on the node although it is cordoned: scale it down, or remove its toleration of %s or the name of the node "+
-		"from its pods", Few(r.Returning), corev1.TaintNodeUnschedulable)
+	return fmt.Sprintf("; pods of %s come back to the cordoned node: scale their owner down, remove their toleration of %s or their spec.nodeName, or "+
+		"let them stay with spec.drain.returningPods of a NodeMaintenance", Few(r.Returning), corev1.TaintNodeUnschedulable)
 }
 
 func (r *Report) exemptedText() string {

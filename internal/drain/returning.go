@@ -41,6 +41,7 @@ func (d *decider) staysReturned(pod *corev1.Pod) bool {
 	}
 	switch d.in.Options.Returning {
 	case LeaveAll:
+		return true // as its user wants it
 	case LeaveNone:
 		return false
 	default:

@@ -41,7 +41,7 @@ func TestDecide_PodsReturn(t *testing.T) {
 		{"tolerates the cordon, and is to stay away", newPod("a", cordon, created(time.Minute)), Options{Returning: LeaveNone}, "a=PodsReturn", owner,
 			resync},
 		{"tolerates something else", newPod("a", tolerating("x"), created(time.Minute)), Options{}, "a=PodsReturn", owner, resync},
-		{"any may return", newPod("a", created(time.Minute)), Options{Returning: LeaveAll}, "exempt 1 returned, done", owner, 0},
+		{"any may return", newPod("a", created(time.Minute)), Options{Returning: LeaveAll}, "exempt 1 returned, done", "", 0},
 		{"is evicted after as long as it took to return", newPod("a", created(5*time.Minute)), Options{}, "evict a, a=Evicting", owner, resync},
 		{"was on its way", newPod("a", created(10*time.Minute-5*time.Second)), Options{}, "evict a, a=Evicting", "", resync},
 		{"has no owner", newPod("a", unowned, created(time.Minute)), Options{}, "evict a, a=Evicting", "", resync},
@@ -57,7 +57,7 @@ func TestDecide_PodsReturn(t *testing.T) {
 			if got.String() != c.want || strings.Join(got.Report.Returning, " ") != c.returning || wake != c.wake {
 				t.Errorf("%s, returning %s, wake %s; want %s, %s, %s", got, got.Report.Returning, wake, c.want, c.returning, c.wake)
 			}
-			if text := got.Report.Text(); strings.Contains(text, "ReplicaSet shop/web puts pods on the node although it is cordoned") != (c.returning != "") {
+			if text := got.Report.Text(); strings.Contains(text, "pods of ReplicaSet shop/web come back to the cordoned node") != (c.returning != "") {
 				t.Errorf("the text is %s", text)
 			}
 		})

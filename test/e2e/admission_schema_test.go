@@ -189,7 +189,7 @@ func TestSchema_PrinterColumns(t *testing.T) {
 	if err := w.create(object); err != nil {
 		t.Fatal(err)
 	}
-	status := mergePatch(`{"status":{"phase":"Running","drainProgress":40,"conditions":[{"type":"Drained","status":"False","reason":"Draining",
+	status := mergePatch(`{"status":{"phase":"Running","drainProgress":40,"conditions":[{"type":"Ready","status":"False","reason":"Draining",
 		"message":"3 pods are leaving","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`)
 	if err := w.Client.Status().Patch(t.Context(), object, status); err != nil {
 		t.Fatal(err)
@@ -202,7 +202,7 @@ func TestSchema_PrinterColumns(t *testing.T) {
 		want []string
 	}{
 		{[]string{"nm"}, []string{"NAME NODE PHASE PROGRESS AGE REASON", "shown worker-7 Running 40 * new disk"}},
-		{[]string{"nm", "-o", "wide"}, []string{"NAME NODE PHASE PROGRESS AGE REASON DRAINED MESSAGE",
+		{[]string{"nm", "-o", "wide"}, []string{"NAME NODE PHASE PROGRESS AGE REASON STATUS MESSAGE",
 			"shown worker-7 Running 40 * new disk Draining 3 pods are leaving"}},
 		{[]string{"nodemaintenances.nodemaintenance.kubevirt.io"}, []string{"NAME NODE PHASE PROGRESS AGE REASON", "old worker-8 *"}},
 	} {

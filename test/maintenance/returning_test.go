@@ -39,8 +39,8 @@ func TestDrain_PodsReturn(t *testing.T) {
 	m := s.Maintain(node, nil)
 	m.Phase(medik8s.PhaseSucceeded)
 	m.Condition(plan.ConditionDrained, plan.ReasonDrained, "ReplicaSet "+s.Name+"/clings-")
-	m.Condition(plan.ConditionDrained, plan.ReasonDrained, "puts pods on the node although it is cordoned")
-	s.AwaitEvent("NodeMaintenance", m.Get().GetName(), "PodsReturn", "scale it down, or remove its toleration")
+	m.Condition(plan.ConditionDrained, plan.ReasonDrained, "come back to the cordoned node")
+	s.AwaitEvent("NodeMaintenance", m.Get().GetName(), "PodsReturn", "scale their owner down, remove their toleration")
 	if _, err := s.Cluster.Audit().Sync(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -175,7 +175,9 @@ type DrainSpec struct {
 	//
 	// +optional
 	Unreachable UnreachablePolicy `json:"unreachable,omitempty"`
-	// ReturningPods says what becomes of pods that their owner puts on the node again although it is cordoned.
+	// ReturningPods says what becomes of pods that their owner puts on the node again although it is cordoned. Tolerating: those that tolerate
+	// the cordon stay, as pods of DaemonSets do, and the others are evicted less and less often. Ignore: all of them stay. Wait: none stays, and
+	// the node is not drained before they stay away. Empty is Tolerating.
 	//
 	// +optional
 	ReturningPods ReturningPolicy `json:"returningPods,omitempty"`

@@ -181,7 +181,7 @@ func (p *Progress) SetPreview(report *drain.Report) {
 		text += "; blocked now: " + strings.Join(blocked, ", ")
 	}
 	if len(report.MayReturn) > 0 {
-		text += "; could come back, since they tolerate the cordon: pods of " + drain.Few(report.MayReturn)
+		text += "; could come back and stay, since they tolerate the cordon: pods of " + drain.Few(report.MayReturn)
 	}
 	p.Report, p.Drain = report, Condition{Reason: ReasonDryRun, Message: text}
 }

@@ -81,7 +81,7 @@ func ConditionDocs() []status.ConditionDoc {
 		{Type: v1alpha1.ConditionReconciling, Reason: "(that of Progressing or Blocked)",
 			When: "True: what the group declares is still to reach Nodes or Machines; absent otherwise"},
 		{Type: v1alpha1.ConditionStalled, Reason: "(that of Blocked or Ready)",
-			When: "True: the group does not get on unless a user or another writer acts, as the message says; absent otherwise"},
+			When: "True: the group does not continue unless a user or another writer acts, as the message says; absent otherwise"},
 	}, blockedDocs(), []status.ConditionDoc{
 		{Type: v1alpha1.ConditionOverlapping, Reason: ReasonOverlapping, When: "True: several groups select the same Nodes; the oldest has them"},
 		{Type: v1alpha1.ConditionOverlapping, Reason: ReasonExclusive, When: "no other group selects Nodes of this one"},

@@ -57,7 +57,7 @@ func TestDecide_PhaseAndMessage(t *testing.T) {
 		}, v1alpha1.PhaseStopped, "2 Nodes have become NotReady"},
 		"a first wave above the others": {func(r *rollout, _ *Input) {
 			r.group.Spec.Rollout = &v1alpha1.Rollout{FirstWave: new(int32(5)), MaxInFlight: percent("50%")}
-		}, v1alpha1.PhaseRolling, "firstWave 5 counts as 1, which maxInFlight 50% is of 2 Nodes"},
+		}, v1alpha1.PhaseRolling, "firstWave 5 is limited to 1, which is maxInFlight 50% of 2 Nodes"},
 		"rolling":   {func(*rollout, *Input) {}, v1alpha1.PhaseRolling, "wave 1/1 waits for n0, n1"},
 		"suspended": {func(r *rollout, _ *Input) { r.group.Spec.Suspend = true }, v1alpha1.PhaseSuspended, "spec.suspend is set"},
 	} {

@@ -238,7 +238,7 @@ func (in *Input) firstWaveText() string {
 	if settings.FirstWave == nil || int(*settings.FirstWave) <= size || settings.MaxInFlight == nil {
 		return ""
 	}
-	return fmt.Sprintf("; spec.rollout.firstWave %d counts as %d, which maxInFlight %s is of %d Nodes", *settings.FirstWave, size,
+	return fmt.Sprintf("; spec.rollout.firstWave %d is limited to %d, which is maxInFlight %s of %d Nodes", *settings.FirstWave, size,
 		settings.MaxInFlight.String(), len(in.Nodes))
 }
 

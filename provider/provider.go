@@ -56,6 +56,8 @@ type Instance struct {
 	Addresses []corev1.NodeAddress
 	// State is how it is.
 	State InstanceState
+	// Off reports that it is turned off, whatever State calls that: no Pod runs on it. A Machine that is Stopped is off in any case.
+	Off bool
 	// Type, Region and Zone go to the labels machine.openshift.io/{instance-type,region,zone}, which the columns of kubectl show.
 	Type, Region, Zone string
 	// Status goes to status.providerStatus: an object of the provider's own. Nil leaves what is there.

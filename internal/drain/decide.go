@@ -86,6 +86,8 @@ type decider struct {
 	unreachable bool
 	// candidates are the pods to evict, in groups by order and priority.
 	candidates []candidate
+	// isDeclared reports whether the node is off, as far as the user and its kubelet say.
+	isDeclared bool
 	// webhooks has a message of each webhook that keeps pods.
 	webhooks map[string]string
 }
@@ -129,7 +131,7 @@ func (d *decider) declareOutOfService() {
 		d.out.Report.wake(end)
 		return
 	}
-	d.out.Report.OutOfService = true
+	d.out.Report.OutOfService, d.isDeclared = true, true
 }
 
 // addPod counts a pod as exempt, adds it to the report as one that is waited for, or adds it to the candidates.
@@ -153,6 +155,10 @@ func (d *decider) addPod(pod *corev1.Pod) {
 		return
 	}
 	if d.addProtected(pod) {
+		return
+	}
+	if d.staysReturned(pod) {
+		d.out.Report.Exempted[Returned]++
 		return
 	}
 	d.noteMayReturn(pod)
@@ -179,6 +185,10 @@ func (d *decider) addProtected(pod *corev1.Pod) bool {
 // addExempt counts a pod that the drain does not concern. One of a DaemonSet is lost with the taints that the drain is for.
 func (d *decider) addExempt(pod *corev1.Pod, exempt Exempt) {
 	d.out.Report.Exempted[exempt]++
+	if exempt == OnUnreachableNode && pod.DeletionTimestamp == nil {
+		// Kubernetes does not delete one that tolerates the taint either. Its owner replaces it when it has been evicted.
+		d.addTask(pod)
+	}
 	if exempt == OfDaemonSet && len(d.in.Options.Taints) > 0 {
 		d.out.Report.Lost = append(d.out.Report.Lost, pod.Namespace+"/"+pod.Name)
 	}
@@ -197,8 +207,6 @@ func (d *decider) exempt(pod *corev1.Pod) Exempt {
 		return OfDaemonSet
 	case d.isUnanswerable(pod):
 		return OnUnreachableNode
-	case d.staysReturned(pod):
-		return Returned
 	}
 	return ""
 }
@@ -216,8 +224,7 @@ func (d *decider) isUnanswerable(pod *corev1.Pod) bool {
 		d.out.Report.OutOfService = d.in.Options.Unreachable == OutOfService
 		return true
 	}
-	// Kubernetes does not delete one that tolerates the taint either.
-	return d.out.Report.OutOfService && Tolerates(pod, []corev1.Taint{OutOfServiceTaint})
+	return d.isDeclared && Tolerates(pod, []corev1.Taint{OutOfServiceTaint})
 }
 
 // IsDaemonSet reports whether the controller of a pod is a DaemonSet of Kubernetes. kubectl drain evicts the pods of others that only have its name
@@ -238,7 +245,14 @@ func (d *decider) evictFirstGroup() {
 	if len(d.candidates) == 0 {
 		return
 	}
-	first := slices.MinFunc(d.candidates, rank)
+	// A pod that has returned holds up no other group while it is left in peace.
+	counting := slices.DeleteFunc(slices.Clone(d.candidates), func(c candidate) bool {
+		return c.pod.DeletionTimestamp == nil && d.returns(c.pod) && d.in.Now.Before(d.evictedAt(c.pod))
+	})
+	if len(counting) == 0 {
+		counting = d.candidates
+	}
+	first := slices.MinFunc(counting, rank)
 	for _, next := range d.candidates {
 		switch {
 		case next.pod.DeletionTimestamp != nil:
@@ -284,10 +298,7 @@ func (d *decider) terminating(pod *corev1.Pod) RemainingPod {
 // evict adds the task to evict a pod, and reports why it has not left yet.
 func (d *decider) evict(pod *corev1.Pod) {
 	answer, known := d.in.Answered(pod.UID)
-	verdict := Assess(pod, d.in.Budgets(pod))
-	d.out.Tasks = append(d.out.Tasks, Task{
-		UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name, Node: pod.Spec.NodeName, Blocked: verdict.Outcome != Accepted,
-	})
+	verdict := d.addTask(pod)
 	switch {
 	case known && answer.Done():
 		// The cache does not show the deletion yet. A spent budget is the effect of this eviction.
@@ -299,6 +310,15 @@ func (d *decider) evict(pod *corev1.Pod) {
 	default:
 		d.addRemaining(pod, RemainingPod{Reason: Evicting})
 	}
+}
+
+// addTask adds the task to evict a pod, and returns the verdict of its budgets.
+func (d *decider) addTask(pod *corev1.Pod) Verdict {
+	verdict := Assess(pod, d.in.Budgets(pod))
+	d.out.Tasks = append(d.out.Tasks, Task{
+		UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name, Node: pod.Spec.NodeName, Blocked: verdict.Outcome != Accepted,
+	})
+	return verdict
 }
 
 // detail returns the message of an answer. Pods that the same webhook keeps share the message of the first one: a webhook may name each pod, and the
@@ -332,7 +352,7 @@ var reasonOf = map[Outcome]Reason{
 
 // addRemaining adds a pod to the report, and the task to delete it when Options.Force is set and its grace period would outlast the deadline.
 func (d *decider) addRemaining(pod *corev1.Pod, left RemainingPod) {
-	left.Namespace, left.Name, left.UID = pod.Namespace, pod.Name, pod.UID
+	left.Namespace, left.Name, left.UID, left.HasVolume = pod.Namespace, pod.Name, pod.UID, hasVolume(pod)
 	d.out.Report.Remaining = append(d.out.Report.Remaining, left)
 	if !d.in.Options.Force || d.in.Options.Deadline <= 0 || d.in.Since.IsZero() {
 		return

@@ -387,7 +387,11 @@ func TestDecide_OutOfService(t *testing.T) {
 			if c.input.ready == "" {
 				c.input.ready = corev1.ConditionUnknown
 			}
-			report := c.input.decide().Report
+			decision := c.input.decide()
+			report := decision.Report
+			if c.name == "a pod that tolerates the taint" && len(decision.Tasks) != 1 {
+				t.Error("it is not evicted, so that its owner does not replace it")
+			}
 			if wake := max(report.Wake.Sub(now), 0); report.OutOfService != c.asked || !strings.Contains(report.Text(), c.text) || wake != c.wake {
 				t.Errorf("asked for: %t, %s, wake %s", report.OutOfService, report.Text(), wake)
 			}

@@ -93,6 +93,8 @@ type RemainingPod struct {
 	Detail string
 	// Since and Until are the start and the end of a termination or a wait; zero if not known.
 	Since, Until time.Time
+	// HasVolume reports whether it has a PersistentVolumeClaim.
+	HasVolume bool
 }
 
 // Report is the state of a drain, and why it is not finished.

@@ -2,7 +2,9 @@ package drain
 
 import (
 	"slices"
+	"strings"
 	"time"
+	"unicode"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -36,7 +38,7 @@ func (d *decider) returns(pod *corev1.Pod) bool {
 
 // staysReturned reports whether a pod that has returned is left on the node. A taint with the effect NoExecute deletes it all the same.
 func (d *decider) staysReturned(pod *corev1.Pod) bool {
-	if len(d.in.Options.Taints) > 0 || finished(pod) || pod.DeletionTimestamp != nil || !d.returns(pod) {
+	if len(d.in.Options.Taints) > 0 || pod.DeletionTimestamp != nil || !d.returns(pod) {
 		return false
 	}
 	switch d.in.Options.Returning {
@@ -45,7 +47,8 @@ func (d *decider) staysReturned(pod *corev1.Pod) bool {
 	case LeaveNone:
 		return false
 	default:
-		if !Tolerates(pod, []corev1.Taint{cordonTaint}) {
+		// The volume of one that stays would stay attached, and its budget would not be asked.
+		if !Tolerates(pod, []corev1.Taint{cordonTaint}) || hasVolume(pod) || Assess(pod, d.in.Budgets(pod)).Outcome != Accepted {
 			return false
 		}
 	}
@@ -60,14 +63,14 @@ func (d *decider) evictReturned(pod *corev1.Pod) {
 	if delay > lateArrival {
 		d.noteReturning(pod)
 	}
-	at := pod.CreationTimestamp.Add(min(delay, maxReturnDelay))
+	at := d.evictedAt(pod)
 	switch {
 	case !d.in.Now.Before(at):
 		d.evict(pod)
 		return
 	case delay > lateArrival:
 		d.out.Report.Remaining = append(d.out.Report.Remaining, RemainingPod{
-			Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Reason: PodsReturn, Detail: ownerText(pod), Until: at,
+			Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Reason: PodsReturn, Detail: ownerText(pod), Until: at, HasVolume: hasVolume(pod),
 		})
 	default:
 		d.addRemaining(pod, RemainingPod{Reason: Evicting})
@@ -75,7 +78,20 @@ func (d *decider) evictReturned(pod *corev1.Pod) {
 	d.out.Report.wake(at)
 }
 
+// evictedAt returns when a pod that has returned is evicted.
+func (d *decider) evictedAt(pod *corev1.Pod) time.Time {
+	return pod.CreationTimestamp.Add(min(pod.CreationTimestamp.Sub(d.in.Since), maxReturnDelay))
+}
+
+func hasVolume(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Spec.Volumes, func(volume corev1.Volume) bool { return volume.PersistentVolumeClaim != nil })
+}
+
+// noteReturning notes the owner of a pod that has returned to a cordoned node. What it tolerates of a node with other taints is its own affair.
 func (d *decider) noteReturning(pod *corev1.Pod) {
+	if len(d.in.Options.Taints) > 0 {
+		return
+	}
 	d.out.Report.Returning = addSorted(d.out.Report.Returning, ownerText(pod))
 }
 
@@ -95,8 +111,13 @@ func addSorted(texts []string, text string) []string {
 	return slices.Insert(texts, at, text)
 }
 
-// ownerText names the controller of a pod.
+// ownerText names the controller of a pod, which may be any text.
 func ownerText(pod *corev1.Pod) string {
 	owner := metav1.GetControllerOfNoCopy(pod)
-	return owner.Kind + " " + pod.Namespace + "/" + owner.Name
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, owner.Kind+" "+pod.Namespace+"/"+owner.Name)
 }

@@ -16,6 +16,12 @@ func created(ago time.Duration) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.CreationTimestamp = metav1.Time{Time: now.Add(-ago)} }
 }
 
+func withClaim(p *corev1.Pod) {
+	p.Spec.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{
+		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"},
+	}}}
+}
+
 func tolerating(key string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		p.Spec.Tolerations = []corev1.Toleration{{Key: key, Operator: corev1.TolerationOpExists}}
@@ -47,7 +53,13 @@ func TestDecide_PodsReturn(t *testing.T) {
 		{"has no owner", newPod("a", unowned, created(time.Minute)), Options{}, "evict a, a=Evicting", "", resync},
 		{"has finished", newPod("a", cordon, phased(corev1.PodFailed), created(time.Minute)), Options{}, "evict a, a=Evicting", "", resync},
 		{"is terminating", newPod("a", cordon, created(time.Minute), ending(time.Second)), Options{}, "a=Terminating", "", 2 * time.Second},
-		{"a taint deletes it", newPod("a", cordon, created(time.Minute)), guarded, "a=PodsReturn", owner, resync},
+		{"a taint deletes it", newPod("a", cordon, created(time.Minute)), guarded, "a=PodsReturn", "", resync},
+		{"has a volume, which would stay attached", newPod("a", cordon, withClaim, created(time.Minute)), Options{}, "a=PodsReturn", owner, resync},
+		{"is to finish first", newPod("a", cordon, created(time.Minute)), Options{Rules: []Rule{{Behavior: WaitCompleted}}}, "a=Completion", "",
+			resync},
+		{"is protected", newPod("a", cordon, annotated(AnnotationKarpenter, "true"), created(time.Minute)), Options{Karpenter: true}, "a=DoNotDisrupt", "",
+			resync},
+		{"is skipped", newPod("a", created(time.Minute)), Options{Rules: []Rule{{Behavior: Skip}}}, "exempt 1 skipped, done", "", 0},
 		{"is not deleted in a loop either", newPod("a", created(time.Minute)), Options{Force: true, Deadline: time.Minute}, "a=PodsReturn", owner, resync},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -61,6 +73,32 @@ func TestDecide_PodsReturn(t *testing.T) {
 				t.Errorf("the text is %s", text)
 			}
 		})
+	}
+}
+
+// TestDecide_PodsReturnBudget: a pod that has returned is not left to its fate when its budget does not allow its loss.
+func TestDecide_PodsReturnBudget(t *testing.T) {
+	s := inputs{
+		pods: []*corev1.Pod{newPod("a", tolerating(""), created(time.Minute))}, budgets: []*policyv1.PodDisruptionBudget{newBudget()},
+		age: 10 * time.Minute,
+	}
+	if got := s.decide().String(); got != "a=PodsReturn" {
+		t.Errorf("in its delay: %s", got)
+	}
+	s.pods[0].CreationTimestamp = metav1.Time{Time: now.Add(-5 * time.Minute)}
+	if got := s.decide().String(); got != "evict a, a=Budget" {
+		t.Errorf("after its delay: %s", got)
+	}
+}
+
+// TestDecide_PodsReturnOrder: a pod that is left in peace for a while does not hold up those of higher groups.
+func TestDecide_PodsReturnOrder(t *testing.T) {
+	s := inputs{
+		pods: []*corev1.Pod{newPod("a", priority(1), created(time.Minute)), newPod("b", priority(5), created(time.Hour))},
+		age:  10 * time.Minute, options: Options{ByPriority: true},
+	}
+	if got := s.decide().String(); got != "evict b, a=PodsReturn, b=Evicting" {
+		t.Error(got)
 	}
 }
 

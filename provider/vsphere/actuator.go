@@ -154,7 +154,9 @@ func (a *Actuator) remains(ctx context.Context, t *target) (*provider.Instance, 
 		return nil, err
 	}
 	if claimed {
-		return terminating(), nil
+		instance := terminating()
+		instance.Off = true
+		return instance, nil
 	}
 	a.machines.remove(t.machine)
 	return nil, nil
@@ -173,7 +175,7 @@ func (a *Actuator) instance(ctx context.Context, t *target, vm *vcenter.VM) (*pr
 		return nil, err
 	}
 	instance := &provider.Instance{
-		ProviderID: "vsphere://" + uuid, State: provider.InstanceState(vm.State), Addresses: addressesOf(vm), Status: status,
+		ProviderID: "vsphere://" + uuid, State: provider.InstanceState(vm.State), Off: vm.State == "poweredOff", Addresses: addressesOf(vm), Status: status,
 	}
 	if vm.IsOn() && len(instance.Addresses) == 1 {
 		// It is booting. A change of the index wakes the Machine, too.

@@ -191,7 +191,7 @@ func TestVSphere_Faults(t *testing.T) {
 			"another virtual machine has the name": nameTaken, "another virtual machine has the instance UUID": uuidTaken,
 			"another network card": anotherCard, "there is no such template": noTemplate, "an address is claimed late": claimedLate,
 			"an address is never claimed": claimedNever, "another vCenter is down": second.isDown,
-			"the installer has claimed the address": claimedBefore,
+			"the installer has claimed the address": claimedBefore, "the Machine is deleted while it is turned off": deletedWhileOff,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -226,6 +226,30 @@ func deletedWhileCloned(w *vsphereWorld) {
 	if left := w.vms(p.Name); len(left) > 0 {
 		w.Errorf("the virtual machines %v are left", left)
 	}
+}
+
+// deletedWhileOff: of a node that is off no eviction can be answered, and no budget keeps its Machine.
+func deletedWhileOff(w *vsphereWorld) {
+	s, p := w.Site(), w.pool("off", 1, nil)
+	name := p.Runs(1)[0].Name
+	w.ChangeNode(name, func(node *corev1.Node) { node.Labels[harness.SiteLabel], node.Labels[corev1.LabelHostname] = s.Name, name })
+	s.Pod("needed", harness.Pods{Node: name, Tolerations: []corev1.Toleration{{Key: corev1.TaintNodeUnreachable, Operator: corev1.TolerationOpExists},
+		{Key: corev1.TaintNodeNotReady, Operator: corev1.TolerationOpExists}}})
+	s.Budget("needed", "needed", harness.MinAvailable(1))
+	if err := w.site.PowerOff(w.Context(), name); err != nil {
+		w.Fatal(err)
+	}
+	w.AwaitNode(name, "no readiness", func(node *corev1.Node) error {
+		for _, condition := range node.Status.Conditions {
+			if condition.Type == corev1.NodeReady && condition.Status != corev1.ConditionTrue {
+				return nil
+			}
+		}
+		return errors.New("it is ready")
+	})
+	p.DeleteMachine(name)
+	p.Gone(name)
+	w.leavesNothing(p)
 }
 
 // machine creates a Machine that belongs to a pool. It has no MachineSet, which would give it another name.

@@ -29,6 +29,9 @@ func NewCommand(o *cmdutil.Options) *cobra.Command {
 		Long: `List the objects that need Drover before they can go: those with one of its finalizers. Without Drover you cannot delete them, their nodes
 stay cordoned or keep what a NodeGroup declares, and MachineConfigPools stay paused. Of Machines, those count that are being deleted.
 
+All finalizers but those of NodeGroups and MutexRunConfigs are those of the operators that Drover replaces. An object that such an operator
+serves is listed, too: leave it to that operator.
+
 Exit codes: 0 nothing is left, 1 the command lists what is, or cannot find out.`,
 		Example: `  # Uninstall Drover if nothing needs it
   kubectl drover uninstall-check && helm uninstall drover -n drover-system`,
@@ -102,4 +105,5 @@ func draw(text *cmdutil.Text, check *view.UninstallCheck) {
 		rows = append(rows, []any{item.Namespace, item.Object, item.Finalizer, item.ToDo})
 	}
 	text.Table(cmdutil.Columns{Always: []string{"Namespace", "Object", "Finalizer", "To-Do"}}, rows)
+	text.Printf("\nAn object that an operator serves which Drover has not replaced, such as machine-api-operator, does not need Drover: leave it to that operator.\n")
 }

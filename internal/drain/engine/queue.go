@@ -254,7 +254,7 @@ func (q *Queue) admit(task drain.Task, verdict drain.Verdict, present bool) (cou
 	if counted == nil {
 		q.offerNext(e)
 	}
-	e.requesting, e.waiting, e.offered, e.turn = true, false, false, ""
+	e.requesting, e.waiting, e.offered, e.parked, e.turn = true, false, false, false, ""
 	q.lanes.enter(lanes)
 	return counted, lanes, true
 }

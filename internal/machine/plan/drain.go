@@ -53,7 +53,7 @@ func (in *Input) endOfDrain() Step {
 		return finishDrain(in.Pods.Text())
 	case in.isNodeDown() && in.Unserved == nil && !in.Get.Asked:
 		return do(GetInstance)
-	case in.isNodeDown() && in.isOff():
+	case in.isNodeDown() && (in.isMissing() || in.isOff() && !in.hasVolumes()):
 		return finishDrain("the instance is gone or turned off, and its pods have ended with it")
 	}
 	return in.unlessTimedOut(in.drainWait())
@@ -66,9 +66,15 @@ func (in *Input) isNodeDown() bool {
 	})
 }
 
-// isOff reports whether the provider has said that the instance is gone or turned off: its pods do not run, and no kubelet can end them.
+// isOff reports whether the provider has said that the instance is turned off: its pods do not run, and no kubelet can end them.
 func (in *Input) isOff() bool {
-	return in.isMissing() || in.Get.Err == nil && in.Instance() != nil && in.Instance().State == provider.Stopped
+	instance := in.Instance()
+	return in.Get.Err == nil && instance != nil && (instance.Off || instance.State == provider.Stopped)
+}
+
+// hasVolumes reports whether a pod is left that has a volume: Kubernetes detaches it from the instance only when the pod is being deleted.
+func (in *Input) hasVolumes() bool {
+	return slices.ContainsFunc(in.Pods.Remaining, func(pod drain.RemainingPod) bool { return pod.HasVolume })
 }
 
 // drainWait waits for the pods that are left.

@@ -85,6 +85,8 @@ type nodeState struct {
 	failingRevision string
 	// guardedSince is since when the guard has the Node's lease; zero while it has not.
 	guardedSince time.Time
+	// announced is when the announcement of the guarded taints was first seen on the Node without Pods that have to leave; zero while it has not.
+	announced time.Time
 	// timedOut is what the Node's record gets after a timeout, while what is declared is that of then, timedOutRevision; nil for none.
 	timedOut         *ownership.Timeout
 	timedOutRevision string

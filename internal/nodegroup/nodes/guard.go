@@ -114,23 +114,21 @@ func (rc *reconciliation) announceAndDrain(
 // in the background.
 const arrivals = 5 * time.Second
 
-// awaitArrivals has a taint that is announced wait for Pods that are on their way to the Node: Kubernetes would delete them. The zero value waits for
-// nothing.
-func (rc *reconciliation) awaitArrivals(ctx context.Context) (v verdict, err error) {
-	since := rc.state.guardedSince
-	if !rc.begun || rc.Guard == nil {
-		return v, nil
+// awaitArrivals has a taint wait, from when this process has seen its announcement on the Node, for Pods that are on their way: Kubernetes would delete
+// them. The zero value waits for nothing.
+func (rc *reconciliation) awaitArrivals() (v verdict) {
+	if !rc.begun {
+		rc.state.announced = time.Time{}
+		return v
 	}
-	if since.IsZero() {
-		if since, err = rc.Guard.Leases.HeldSince(ctx, rc.Node.Name); err != nil {
-			return v, err
-		}
+	if rc.state.announced.IsZero() {
+		rc.state.announced = rc.now
 	}
-	if wait := since.Add(arrivals).Sub(rc.now); wait > 0 {
+	if wait := rc.state.announced.Add(arrivals).Sub(rc.now); wait > 0 {
 		v.guard = metadataplan.GuardAnnounced
 		v.requeue.In(wait)
 	}
-	return v, nil
+	return v
 }
 
 // awaitTurn waits after a timeout, and for the roll-out: also where a Node is new, and has Pods already.
@@ -257,8 +255,8 @@ const maxLost = 5
 
 // verifyLater is verify when Pods that were on their way have arrived.
 func (rc *reconciliation) verifyLater(ctx context.Context, taints []corev1.Taint) (v verdict, err error) {
-	if v, err = rc.awaitArrivals(ctx); err != nil || v.guard != "" {
-		return v, err
+	if v = rc.awaitArrivals(); v.guard != "" {
+		return v, nil
 	}
 	return rc.verify(ctx, taints)
 }
@@ -344,7 +342,7 @@ func (rc *reconciliation) release(ctx context.Context) error {
 		err = rc.Guard.Budgets.Finish(ctx, rc.placeFor())
 	}
 	if status.Classify(err) == status.OK {
-		rc.state.guardedSince = time.Time{}
+		rc.state.guardedSince, rc.state.announced = time.Time{}, time.Time{}
 	}
 	return err
 }

@@ -230,37 +230,22 @@ func TestVerify_DaemonSets(t *testing.T) {
 	}
 }
 
-// TestAwaitArrivals: an announced taint waits for Pods that the scheduler has bound without having seen it, also in a process that has not announced
-// it.
+// TestAwaitArrivals: an announced taint waits for Pods that the scheduler has bound without having seen it.
 func TestAwaitArrivals(t *testing.T) {
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n0"}}
-	r := newReconciler(t, node)
-	now := r.Clock.Now().Truncate(time.Second)
-	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "leases", Name: nodelease.Name("n0")}}
-	at := metav1.NewMicroTime(now.Add(-2 * time.Second))
-	lease.Spec = coordinationv1.LeaseSpec{HolderIdentity: new(Holder), AcquireTime: &at, RenewTime: &at, LeaseDurationSeconds: new(int32(3600))}
-	if err := r.Writer.Create(t.Context(), lease); err != nil {
-		t.Fatal(err)
-	}
-	r.Guard = &Guard{Leases: &nodelease.Leases{Client: r.Writer, Holder: Holder, Namespace: "leases", Clock: clocktesting.NewFakePassiveClock(now)}}
-	for name, c := range map[string]struct {
+	begin := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
+	rc := &reconciliation{state: &nodeState{}}
+	for i, step := range []struct {
 		begun bool
-		since time.Time
+		at    time.Duration
 		want  time.Duration
 	}{
-		"not announced":                      {false, time.Time{}, 0},
-		"announced a moment ago":             {true, now, arrivals},
-		"announced long ago":                 {true, now.Add(-arrivals), 0},
-		"announced by the process before it": {true, time.Time{}, arrivals - 2*time.Second},
+		{false, 0, 0}, {true, time.Second, arrivals}, {true, 3 * time.Second, arrivals - 2*time.Second}, {true, time.Second + arrivals, 0},
+		{false, time.Minute, 0}, {true, 2 * time.Minute, arrivals},
 	} {
-		t.Run(name, func(t *testing.T) {
-			rc := &reconciliation{Reconciler: r, observation: &observation{Assignment: members.Assignment{Node: node}}, now: now, begun: c.begun}
-			rc.state = &nodeState{guardedSince: c.since}
-			v, err := rc.awaitArrivals(t.Context())
-			if err != nil || v.requeue.Delay() != c.want || (v.guard == metadataplan.GuardAnnounced) != (c.want > 0) {
-				t.Errorf("verdict %+v, error %v", v, err)
-			}
-		})
+		rc.begun, rc.now = step.begun, begin.Add(step.at)
+		if v := rc.awaitArrivals(); v.requeue.Delay() != step.want || (v.guard == metadataplan.GuardAnnounced) != (step.want > 0) {
+			t.Errorf("step %d: verdict %+v, want to wait %s", i, v, step.want)
+		}
 	}
 }
 

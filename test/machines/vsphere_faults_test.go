@@ -232,7 +232,9 @@ func deletedWhileCloned(w *vsphereWorld) {
 func deletedWhileOff(w *vsphereWorld) {
 	s, p := w.Site(), w.pool("off", 1, nil)
 	name := p.Runs(1)[0].Name
-	w.ChangeNode(name, func(node *corev1.Node) { node.Labels[harness.SiteLabel], node.Labels[corev1.LabelHostname] = s.Name, name })
+	w.ChangeNode(name, func(node *corev1.Node) {
+		node.Labels[harness.SiteLabel], node.Labels[corev1.LabelHostname] = s.Name, name
+	})
 	s.Pod("needed", harness.Pods{Node: name, Tolerations: []corev1.Toleration{{Key: corev1.TaintNodeUnreachable, Operator: corev1.TolerationOpExists},
 		{Key: corev1.TaintNodeNotReady, Operator: corev1.TolerationOpExists}}})
 	s.Budget("needed", "needed", harness.MinAvailable(1))

@@ -220,7 +220,8 @@ func drawPlan(text *cmdutil.Text, document *view.MaintenancePlan, cordoned bool)
 		}
 	}
 	for _, owner := range document.MayReturn {
-		text.Printf("\n  ! pods of %s tolerate the cordon and could come back; they stay on the node then, unless spec.drain.returningPods is Wait\n", owner)
+		text.Printf("\n  ! pods of %s tolerate the cordon and could come back; they stay on the node then, unless spec.drain.returningPods is Wait\n",
+			owner)
 	}
 	for _, budget := range document.Budgets {
 		if budget.Allowed > 0 && budget.Here > int(budget.Allowed) {

@@ -105,5 +105,6 @@ func draw(text *cmdutil.Text, check *view.UninstallCheck) {
 		rows = append(rows, []any{item.Namespace, item.Object, item.Finalizer, item.ToDo})
 	}
 	text.Table(cmdutil.Columns{Always: []string{"Namespace", "Object", "Finalizer", "To-Do"}}, rows)
-	text.Printf("\nAn object that an operator serves which Drover has not replaced, such as machine-api-operator, does not need Drover: leave it to that operator.\n")
+	text.Printf("\nAn object that an operator serves which Drover has not replaced, such as machine-api-operator, does not need Drover: " +
+		"leave it to that operator.\n")
 }

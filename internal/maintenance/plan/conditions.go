@@ -76,7 +76,8 @@ func ConditionDocs() []status.ConditionDoc {
 		{Type: ConditionDrained, Reason: ReasonDraining, When: "pods are leaving"},
 		{Type: ConditionDrained, Reason: ReasonBlocked, When: "some pods cannot leave until something changes; the message says which and why"},
 		{Type: ConditionDrained, Reason: ReasonPodsReturn,
-			When: "an owner puts pods on the node although it is cordoned, and they are evicted less and less often; the message names it, and says what to do"},
+			When: "an owner puts pods on the node although it is cordoned, and they are evicted less and less often; the message names it, and says " +
+				"what to do"},
 		{Type: ConditionDrained, Reason: ReasonLate, When: "the deadline is over, and pods are left"},
 		{Type: ConditionDrained, Reason: ReasonVolumes, When: "the pods have left, their volumes are still attached"},
 		{Type: ConditionDrained, Reason: ReasonMinimumTime, When: "the pods have left, the minimum time is not over"},

@@ -114,8 +114,8 @@ func (rc *reconciliation) announceAndDrain(
 // in the background.
 const arrivals = 5 * time.Second
 
-// awaitArrivals has a taint wait, from when this process has seen its announcement on the Node, for Pods that are on their way: Kubernetes would delete
-// them. The zero value waits for nothing.
+// awaitArrivals has a taint wait, from when this process has seen its announcement on the Node, for Pods that are on their way: Kubernetes would
+// delete them. The zero value waits for nothing.
 func (rc *reconciliation) awaitArrivals() (v verdict) {
 	if !rc.begun {
 		rc.state.announced = time.Time{}

@@ -115,7 +115,7 @@ func TestPlan_ReplacementHeld(t *testing.T) {
 			group.Spec.Disruption = &v1alpha1.Disruption{PerCapability: []v1alpha1.CapabilityBudget{
 				{Capability: v1alpha1.CapabilityReplacement, MaxUnavailable: intstr.FromInt32(0)},
 			}}
-		}, []string{"held: NodeGroup gpu: 0 Nodes are reserved for Replacement, and its maxUnavailable is 0"}, exitChanges},
+		}, []string{"held: NodeGroup gpu: 0 Nodes are disrupted for Replacement, and its maxUnavailable is 0"}, exitChanges},
 		"a new Machine has failed": {func(f *fakeCluster, _ *v1alpha1.NodeGroup) {
 			machine := f.machineOf("gpu-a-3")
 			delete(machine.Annotations, machineapi.TemplateHashAnnotation)

@@ -10,6 +10,7 @@ import (
 	"github.com/drover-io/drover/internal/status"
 )
 
+// The delays after which something is tried again without an event. The same cause waits equally long in every controller.
 const (
 	// CatchUp is how soon an object is reconciled again while the cache does not show Drover's own last write of it. The event usually comes first.
 	CatchUp = time.Second
@@ -20,7 +21,18 @@ const (
 	// FirstRetryDenied is the first delay after the API server denied the write of one of many objects; it doubles up to maxRetryDenied. A right or an
 	// admission policy that is being installed denies writes for some seconds, and what denies one of them for longer usually denies all.
 	FirstRetryDenied, maxRetryDenied = 5 * time.Second, 5 * time.Minute
+	// RetryQuorum is how soon the control plane is asked again that cannot spare a node: much of what changes that has no event.
+	RetryQuorum = 5 * time.Second
+	// RetryLease is how soon a node lease is asked for again at the latest that another holder has: it may expire without an event.
+	RetryLease = 30 * time.Second
+	// RetryBudget is how soon a disruption is asked for again at the latest that waits for its NodeGroup.
+	RetryBudget = 30 * time.Second
 )
+
+// UntilLease returns how soon a node lease is asked for again that another holder has until a time.
+func UntilLease(until, now time.Time) time.Duration {
+	return min(max(until.Sub(now), CatchUp), RetryLease)
+}
 
 // Requeue is when an object is reconciled again without an event. The zero value is never.
 type Requeue struct{ after time.Duration }

@@ -2,14 +2,14 @@ package disruption
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/disruption/plan"
@@ -17,13 +17,15 @@ import (
 	"github.com/drover-io/drover/internal/watch"
 )
 
-// Membership resolves which Nodes belong to which NodeGroup. It is asked on every reservation, and answers from memory.
+// Membership resolves which Nodes and Machines belong to which NodeGroup. It is asked on every decision, and answers from memory.
 type Membership interface {
 	// GroupOf returns the name of the NodeGroup that a Node belongs to, empty for none; a plan.MachineName is the Node that the Machine is to have.
 	GroupOf(ctx context.Context, node string) (string, error)
 	// Members returns the Nodes of a NodeGroup as the cache has them, in an order that changes little from call to call, such as by name. They are
 	// not changed.
 	Members(ctx context.Context, group string) ([]*corev1.Node, error)
+	// Machines returns what the Machines of a NodeGroup show beside its Nodes, those aside whose Node became Ready before a time.
+	Machines(ctx context.Context, group string, settled time.Time) (plan.Machines, error)
 }
 
 // Options are what Budgets need.
@@ -36,23 +38,28 @@ type Options struct {
 	Membership Membership
 	// Windows returns whether disruptions of a group may begin at a time; nil is always.
 	Windows func(group *v1alpha1.NodeGroup, now time.Time) plan.Window
+	// Pace returns how long the Nodes of a group are waited for; nil waits for none.
+	Pace func(group *v1alpha1.NodeGroup) plan.Pace
+	// Requests lists the remediation requests that exist in the cluster, as the API server has them; nil for none.
+	Requests func(ctx context.Context) ([]plan.Requested, error)
 	// Written records the own writes of NodeGroups that the cache may not show yet, by name. Nil is for a Reader without a cache.
 	Written *expectations.Owned
 	// Clock returns the time; nil is the real clock.
 	Clock clock.PassiveClock
 }
 
-// Budgets gives out the places in the budgets of all NodeGroups, for all controllers of the process. A nil *Budgets knows no group, and allows
-// every disruption.
+// Budgets gives permission to disrupt Nodes, for all controllers of the process. A nil *Budgets knows no group: it checks the quorum and the leases,
+// and has no budget.
 type Budgets struct {
 	Options
 
-	mu     sync.Mutex
-	groups map[string]*group
+	mu       sync.Mutex
+	groups   map[string]*group
+	requests requests
 
 	listeners listeners
-	// finished has an event with the name of a group when the work of one of its reservations is over.
-	finished watch.NodeEvents
+	// changed has an event with the name of a group when another number of its requests waits, or the work of one is over.
+	changed watch.NodeEvents
 }
 
 // New returns Budgets.
@@ -63,104 +70,56 @@ func New(options Options) *Budgets {
 	if options.Windows == nil {
 		options.Windows = func(*v1alpha1.NodeGroup, time.Time) plan.Window { return plan.Window{} }
 	}
+	if options.Pace == nil {
+		options.Pace = func(*v1alpha1.NodeGroup) plan.Pace { return plan.Pace{} }
+	}
 	return &Budgets{Options: options, groups: map[string]*group{}}
 }
 
-// Request asks for a place, to disrupt a Node.
-type Request struct {
-	plan.Request
+// State is what is known of the budget of a group.
+type State struct {
+	plan.Counts
 
-	// Group is the NodeGroup where the caller knows it; empty is that of the Node.
-	Group string
+	// Explanation says why requests wait, and which Nodes are unavailable; zero where none waits and the budget is not exceeded.
+	Explanation plan.Explanation
+	// Waiting is how many requests wait.
+	Waiting int
+	// Disrupted are the Nodes that capabilities disrupt, and the Machines that are owed for those that they have deleted.
+	Disrupted []v1alpha1.Reservation
+	// Returning reports that a Node has been available for too short a time since its disruption.
+	Returning bool
 }
 
-// Answer is the decision about a request.
-type Answer struct {
-	plan.Answer
-
-	// Group is the name of the NodeGroup; empty for a Node without one.
-	Group string
-	// Until is when the first disruptive write has to be made. A reservation that is not used until then is reserved again, which shows that it is
-	// still there: a process that was stopped for long may no longer be the leader. Zero is never.
-	Until time.Time
-}
-
-// Expired reports whether it is too late for the first disruptive write.
-func (a *Answer) Expired(now time.Time) bool { return !a.Until.IsZero() && now.After(a.Until) }
-
-// Reserve reserves a place for a disruption that has not begun, and makes at most one write for that. It returns a recorded reservation again, and
-// renews it when it is older than plan.RenewAfter. A request that is not admitted waits for its turn, for as long as it is made again; a place that
-// is recorded for it is given back. The error is a conflict when another writer was faster; then nothing is reserved, or given back.
-func (b *Budgets) Reserve(ctx context.Context, request Request) (Answer, error) {
-	name, err := b.groupOf(ctx, &request)
-	if err != nil || name == "" {
-		return Answer{Answer: plan.Answer{Allowed: err == nil}}, err
-	}
+// StateOf returns what is known of the budget of a group with these Nodes. It is zero for a group without a budget. The caller's Nodes count and not
+// those of the membership, which may be a moment behind.
+func (b *Budgets) StateOf(ctx context.Context, name string, nodes []*corev1.Node) (state State, err error) {
 	g := b.group(name)
 	if err := g.lock(ctx); err != nil {
-		return Answer{}, fmt.Errorf("reserving Node %s in NodeGroup %s: %w", request.Node, name, err)
+		return state, err
 	}
 	defer g.unlock()
-	observed, err := b.observe(ctx, g)
+	observed, err := b.latest(ctx, g)
+	if err != nil || observed.Spec.Disruption == nil {
+		return state, err
+	}
+	in, err := b.observeNodes(ctx, g, observed, new(view).update(nodes, observed.Spec.Disruption.UnavailableTaints))
 	if err != nil {
-		return Answer{}, err
+		return state, err
 	}
-	answer := Answer{Answer: g.decide(observed, &request.Request), Group: name}
-	switch {
-	case answer.Release:
-		err = b.remove(ctx, g, observed.Group, *answer.Reservation)
-	case answer.Allowed && answer.Reservation != nil:
-		answer.Until, err = b.record(ctx, g, observed, &answer)
+	state = State{Counts: plan.Count(in), Waiting: in.Waiting.Len(), Disrupted: plan.Report(in.Disrupted)}
+	for _, sign := range in.Signs {
+		state.Returning = state.Returning || sign == plan.SignReturning
 	}
-	if err != nil {
-		return Answer{}, fmt.Errorf("reserving Node %s in NodeGroup %s: %w", request.Node, name, err)
+	if state.Waiting > 0 || state.Unavailable > state.Limit {
+		state.Explanation = plan.Explain(in)
 	}
-	return answer, nil
+	return state, nil
 }
 
-// record writes the reservation of an answer unless that has been done a moment ago. It returns until when the work may begin.
-func (b *Budgets) record(ctx context.Context, g *group, observed *plan.Input, answer *Answer) (until time.Time, err error) {
-	key := plan.KeyOf(answer.Reservation)
-	if confirmed, found := g.confirmed[key]; found && answer.Recorded && observed.Now.Sub(confirmed) < plan.RenewAfter {
-		delete(g.finished, key)
-		return confirmed.Add(plan.RenewAfter), nil
-	}
-	answer.Reservation.Time = metav1.NewTime(observed.Now).Rfc3339Copy()
-	if err := b.write(ctx, g, observed.Group, reserve(observed.Group, *answer.Reservation)); err != nil {
-		return time.Time{}, err
-	}
-	g.confirm(key, observed.Now)
-	return observed.Now.Add(plan.RenewAfter), nil
-}
-
-func (b *Budgets) groupOf(ctx context.Context, request *Request) (string, error) {
-	switch {
-	case b == nil:
-		return "", nil
-	case request.Group != "":
-		return request.Group, nil
-	}
-	name, err := b.Membership.GroupOf(ctx, request.Node)
-	if err != nil {
-		return "", fmt.Errorf("finding the NodeGroup of Node %s: %w", request.Node, err)
-	}
-	return name, nil
-}
-
-// Counts returns what the budget of a group with these Nodes is compared with, and how many requests wait. It is zero for a group without a budget.
-// The caller's Nodes count and not those of the membership, which may be a moment behind.
-func (b *Budgets) Counts(ctx context.Context, name string, nodes []*corev1.Node) (counts plan.Counts, waiting int, err error) {
-	g := b.group(name)
-	if err := g.lock(ctx); err != nil {
-		return plan.Counts{}, 0, err
-	}
-	defer g.unlock()
-	observed, err := b.observe(ctx, g)
-	if err != nil || observed.Group.Spec.Disruption == nil {
-		return plan.Counts{}, 0, err
-	}
-	observed.Members = new(view).update(nodes, observed.Group.Spec.Disruption.UnavailableTaints)
-	return plan.Count(observed), observed.Waiting.Len(), nil
+// Changed returns the source of the controller that says what waits: the work on a Node is over, or another number of requests waits. requests
+// returns the requests for a group.
+func (b *Budgets) Changed(requests func(ctx context.Context, group string) []reconcile.Request) source.Source {
+	return b.changed.Source(requests)
 }
 
 // group returns what is known of a group.
@@ -170,7 +129,7 @@ func (b *Budgets) group(name string) *group {
 	g, found := b.groups[name]
 	if !found {
 		// The status of the group says what waits.
-		g = newGroup(name, func() { b.finished.Emit(name) })
+		g = newGroup(name, func() { b.changed.Emit(name) })
 		b.groups[name] = g
 	}
 	return g

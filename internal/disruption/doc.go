@@ -1,15 +1,15 @@
-// Package disruption gives out the places in the budgets of NodeGroups. A controller that is about to disrupt a Node, whichever it is, reserves a
-// place first. The place is recorded in the status of the NodeGroup, guarded by its resourceVersion, so that neither two capabilities nor two
-// replicas get the same one.
+// Package disruption gives permission to disrupt Nodes. Every controller that is about to disrupt one asks first:
 //
-//	answer, err := budgets.Reserve(ctx, request)
+//	permit, ctx, err := budgets.Begin(ctx, request)
+//	defer permit.Done()
 //	switch {
-//	case err != nil:          // also a conflict: nothing was reserved; try again
-//	case !answer.Allowed:     // report answer.Reason and answer.Message; try again after answer.After, or when Source says so
-//	default:                  // write before answer.Until, or reserve again
+//	case err != nil:         // also a conflict: nothing has begun; try again
+//	case !permit.Allowed:    // report permit.Reason and permit.Message; ask again after permit.After, or when Source says so
+//	default:                 // make the first disruptive write with ctx
 //	}
 //
-// Work that has begun goes on whatever the budget says: it does not reserve again, or says so in its request. The place of work that has not is given
-// back when a window closes, or the budget has no place for it any more. The NodeGroup's controller ends reservations (plan.Ended), and
-// releases them.
+// The cluster is the ledger: what counts against the budget of a NodeGroup is what Nodes, leases, Machines, MachineSets and remediation requests show,
+// for as long as they show it, whoever has done it. Between the decision and its first sign lies a moment, which an admission in the status of the
+// NodeGroup bridges: it is guarded by the resourceVersion that was decided on, counts for a minute, and is ended by nobody. In memory are only whose
+// turn is next and since when Nodes are available again; a new process begins without them.
 package disruption

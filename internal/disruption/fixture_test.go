@@ -24,6 +24,7 @@ import (
 	"github.com/drover-io/drover/internal/apitest/builder"
 	"github.com/drover-io/drover/internal/disruption/plan"
 	"github.com/drover-io/drover/internal/expectations"
+	"github.com/drover-io/drover/internal/nodelease"
 )
 
 const groupName = "workers"
@@ -39,7 +40,9 @@ type fixture struct {
 	clock   *clocktesting.FakePassiveClock
 	members members
 	window  plan.Window
-	budgets *Budgets
+	// minReady is the minReadySeconds of the group.
+	minReady time.Duration
+	budgets  *Budgets
 }
 
 // lagging is a cache that shows an earlier NodeGroup.
@@ -57,20 +60,25 @@ func (l *lagging) Get(ctx context.Context, key client.ObjectKey, object client.O
 	return l.Reader.Get(ctx, key, object, options...)
 }
 
-// members are the Nodes of one group.
+// members are the Nodes of one group, and what its Machines show.
 type members struct {
-	nodes []*corev1.Node
-	err   error
+	nodes    []*corev1.Node
+	machines plan.Machines
+	err      error
 }
 
 func (m *members) GroupOf(_ context.Context, node string) (string, error) {
-	if slices.ContainsFunc(m.nodes, func(n *corev1.Node) bool { return n.Name == node }) {
+	if _, isMachine := plan.ParseMachineName(node); isMachine || slices.ContainsFunc(m.nodes, func(n *corev1.Node) bool { return n.Name == node }) {
 		return groupName, m.err
 	}
 	return "", m.err
 }
 
 func (m *members) Members(context.Context, string) ([]*corev1.Node, error) { return m.nodes, m.err }
+
+func (m *members) Machines(context.Context, string, time.Time) (plan.Machines, error) {
+	return m.machines, m.err
+}
 
 func newScheme(t testing.TB) *runtime.Scheme {
 	t.Helper()
@@ -107,6 +115,9 @@ func (f *fixture) start() {
 	f.budgets = New(Options{
 		Reader: &f.cache, Writer: f.client, Membership: &f.members, Written: written, Clock: f.clock,
 		Windows: func(*v1alpha1.NodeGroup, time.Time) plan.Window { return f.window },
+		Pace: func(*v1alpha1.NodeGroup) plan.Pace {
+			return plan.Pace{MinReady: f.minReady, Deadline: 30 * time.Minute}
+		},
 	})
 }
 
@@ -151,21 +162,47 @@ func (f *fixture) lease(name, holder string, age time.Duration) {
 
 func (f *fixture) step(d time.Duration) { f.clock.SetTime(f.clock.Now().Add(d)) }
 
-func newRequest(node string, capability v1alpha1.Capability) Request {
-	return Request{Request: plan.Request{Node: node, UID: types.UID("uid-of-" + node), Capability: capability, Object: "Object/" + node}}
+func newRequest(node string, capability v1alpha1.Capability) *Request {
+	return &Request{Request: plan.Request{
+		Node: node, UID: types.UID("uid-of-" + node), Capability: capability, Object: "Object/" + node, ObjectUID: types.UID("object-" + node),
+	}}
 }
 
-// reserve asks for a place, and checks the answer; an empty reason is an admitted request.
-func (f *fixture) reserve(request Request, wantReason string) Answer {
+// leased has a request acquire the lease of its Node.
+func (f *fixture) leased(request *Request) *Request {
+	request.Target = newNode(request.Node)
+	request.Leases = &nodelease.Leases{Client: f.client, Namespace: nodelease.DefaultNamespace, Holder: "own", Clock: f.clock}
+	return request
+}
+
+// begin asks for the permission, and checks the answer; an empty reason is an allowed request.
+func (f *fixture) begin(request *Request, wantReason string) Permit {
 	f.Helper()
-	answer, err := f.budgets.Reserve(f.Context(), request)
+	permit, _, err := f.budgets.Begin(f.Context(), request)
+	permit.Done()
 	if err != nil {
 		f.Fatal(err)
 	}
-	if answer.Allowed != (wantReason == "") || answer.Reason != wantReason {
-		f.Fatalf("Node %s: allowed %v, reason %q: %s", request.Node, answer.Allowed, answer.Reason, answer.Message)
+	if permit.Allowed != (wantReason == "") || permit.Reason != wantReason {
+		f.Fatalf("Node %s: allowed %v, reason %q: %s", request.Node, permit.Allowed, permit.Reason, permit.Message)
 	}
-	return answer
+	return permit
+}
+
+func (f *fixture) end(request *Request) {
+	f.Helper()
+	if err := f.budgets.End(f.Context(), request); err != nil {
+		f.Fatal(err)
+	}
+}
+
+func (f *fixture) state() State {
+	f.Helper()
+	state, err := f.budgets.StateOf(f.Context(), groupName, f.members.nodes)
+	if err != nil {
+		f.Fatal(err)
+	}
+	return state
 }
 
 // wrote checks how many writes were made since the last call.
@@ -177,15 +214,15 @@ func (f *fixture) wrote(want int) {
 	f.requests.Writes = nil
 }
 
-// reserved checks which Nodes are reserved.
-func (f *fixture) reserved(want ...string) {
+// admitted checks for which Nodes the status has admissions.
+func (f *fixture) admitted(want ...string) {
 	f.Helper()
 	var nodes []string
-	for _, r := range f.group().Status.Reservations {
+	for _, r := range f.group().Status.Admissions {
 		nodes = append(nodes, r.Node)
 	}
 	if !slices.Equal(nodes, want) {
-		f.Errorf("reserved are %q, want %q", nodes, want)
+		f.Errorf("admitted are %q, want %q", nodes, want)
 	}
 }
 

@@ -26,15 +26,14 @@ type group struct {
 	latest *v1alpha1.NodeGroup
 	// lineage has the versions that the last own writes have made.
 	lineage lineage
-	// confirmed has when the reservations of this process were last written, on a clock that does not jump.
-	confirmed map[plan.Key]time.Time
-	// finished has the reservations whose work this process has seen end.
-	finished map[plan.Key]bool
+	// admitted has when the admissions of this process were written, on a clock that does not jump, and ended when their work was over.
+	admitted, ended map[plan.Key]time.Time
+	// disrupted are the Nodes that were disrupted when the group was last observed, returned those that are not any more.
+	disrupted map[string]types.UID
+	returned  map[string]returned
 	// queue has the requests that wait, expires when each of them is given up unless it is made again.
 	queue   plan.Queue
 	expires map[plan.Key]time.Time
-	// swept is when the queue was last searched for those.
-	swept time.Time
 	// changed is called when another number of requests waits.
 	changed func()
 	// remediated is the last remediation that this process has reserved, nil for none, and of the UID of its group.
@@ -42,11 +41,17 @@ type group struct {
 	of         types.UID
 }
 
+// returned is since when a Node is not disrupted any more.
+type returned struct {
+	uid types.UID
+	at  time.Time
+}
+
 // newGroup returns a group; changed is called when another number of requests waits.
 func newGroup(name string, changed func()) *group {
 	return &group{
 		name: name, changed: changed, locked: make(chan struct{}, 1),
-		confirmed: map[plan.Key]time.Time{}, finished: map[plan.Key]bool{}, expires: map[plan.Key]time.Time{},
+		admitted: map[plan.Key]time.Time{}, ended: map[plan.Key]time.Time{}, returned: map[string]returned{}, expires: map[plan.Key]time.Time{},
 	}
 }
 
@@ -62,19 +67,11 @@ func (g *group) lock(ctx context.Context) error {
 
 func (g *group) unlock() { <-g.locked }
 
-// patience is how long a request is kept after the time at which it should have been made again; unheard is that time for a request that is to be
-// made again at no known time. A request whose object is gone is not made again, and would keep others waiting.
-const patience, unheard = 2 * plan.Recheck, time.Hour
-
-// sweepInterval is how often such requests are searched for.
-const sweepInterval = 10 * time.Second
-
 // decide decides about a request, and keeps it among those that wait unless it is admitted.
 func (g *group) decide(in *plan.Input, request *plan.Request) plan.Answer {
 	if request.Since.IsZero() {
 		request.Since = in.Now
 	}
-	g.sweep(in.Now)
 	key := request.Key()
 	if waiting, found := g.queue.Get(key); found && waiting.Since.Before(request.Since) {
 		request.Since = waiting.Since
@@ -89,11 +86,7 @@ func (g *group) decide(in *plan.Input, request *plan.Request) plan.Answer {
 	if g.queue.Len() != waiting {
 		g.changed()
 	}
-	wait := answer.After
-	if wait == 0 {
-		wait = unheard
-	}
-	g.expires[key] = in.Now.Add(wait + patience)
+	g.expires[key] = in.Now.Add(answer.After + plan.Patience)
 	return answer
 }
 
@@ -108,12 +101,8 @@ func (g *group) remembering(observed *v1alpha1.NodeGroup) *v1alpha1.NodeGroup {
 	return &corrected
 }
 
-// sweep removes the requests that are not made again from those that wait.
+// sweep removes the requests that were not made again in time from those that wait.
 func (g *group) sweep(now time.Time) {
-	if now.Sub(g.swept) < sweepInterval {
-		return
-	}
-	g.swept = now
 	maps.DeleteFunc(g.expires, func(key plan.Key, at time.Time) bool {
 		if now.Before(at) {
 			return false
@@ -136,11 +125,13 @@ func (g *group) drop(keys ...plan.Key) {
 	}
 }
 
-// confirm records when a reservation was written.
-func (g *group) confirm(key plan.Key, now time.Time) {
-	maps.DeleteFunc(g.confirmed, func(_ plan.Key, at time.Time) bool { return now.Sub(at) >= plan.RenewAfter })
-	g.confirmed[key] = now
-	delete(g.finished, key)
+// admit records when an admission was written.
+func (g *group) admit(key plan.Key, now time.Time) {
+	for _, times := range []map[plan.Key]time.Time{g.admitted, g.ended} {
+		maps.DeleteFunc(times, func(_ plan.Key, at time.Time) bool { return now.Sub(at) >= plan.AdmissionTime })
+	}
+	g.admitted[key] = now
+	delete(g.ended, key)
 }
 
 // view has the members of a group as they were counted last. Counting 5,000 Nodes takes longer than a reservation may, and few of them change from

@@ -25,33 +25,32 @@ func (f *fixture) wake() {
 func TestWake_PlaceReleased(t *testing.T) {
 	f := newFixture(t)
 	upgrades, maintenances := f.woken(upgrade), f.woken(maintenance)
-	answer := f.reserve(newRequest("n0", upgrade), "")
-	f.reserve(newRequest("n1", upgrade), plan.ReasonBudgetExhausted)
+	f.begin(newRequest("n0", upgrade), "")
+	f.begin(newRequest("n1", upgrade), plan.ReasonBudgetExhausted)
 	person := newRequest("n2", maintenance)
-	f.reserve(person, plan.ReasonBudgetExhausted)
+	f.begin(person, plan.ReasonBudgetExhausted)
 	f.wake()
 	if got := append(upgrades(), maintenances()...); got != nil {
 		t.Errorf("without a place, %q are woken", got)
 	}
-	if err := f.budgets.Release(t.Context(), groupName, *answer.Reservation); err != nil {
-		t.Fatal(err)
-	}
+	f.end(newRequest("n0", upgrade))
+	f.wake()
 	if got := maintenances(); !slices.Equal(got, []string{"n2"}) {
 		t.Errorf("%q are woken", got)
 	}
 	if got := upgrades(); got != nil {
 		t.Errorf("%q are woken, which are not next", got)
 	}
-	f.reserve(newRequest("n1", upgrade), plan.ReasonQueued)
-	f.reserve(person, "")
-	f.reserve(newRequest("n1", upgrade), plan.ReasonBudgetExhausted)
+	f.begin(newRequest("n1", upgrade), plan.ReasonQueued)
+	f.begin(person, "")
+	f.begin(newRequest("n1", upgrade), plan.ReasonBudgetExhausted)
 }
 
 func TestWake_NodeRecovers(t *testing.T) {
 	f := newFixture(t)
 	upgrades := f.woken(upgrade)
 	f.replace(2, func(node *corev1.Node) { node.Spec.Unschedulable = true })
-	f.reserve(newRequest("n1", upgrade), plan.ReasonBudgetExhausted)
+	f.begin(newRequest("n1", upgrade), plan.ReasonBudgetExhausted)
 	f.replace(2, func(node *corev1.Node) { node.Spec.Unschedulable = false })
 	f.wake()
 	if got := upgrades(); !slices.Equal(got, []string{"n1"}) {
@@ -65,32 +64,31 @@ func TestWake_NodeHasLeft(t *testing.T) {
 	f := newFixture(t)
 	upgrades := f.woken(upgrade)
 	f.change(func(group *v1alpha1.NodeGroup) { group.Spec.Suspend = true })
-	f.reserve(newRequest("n0", upgrade), plan.ReasonSuspended)
-	f.reserve(newRequest("n1", upgrade), plan.ReasonSuspended)
+	f.begin(newRequest("n0", upgrade), plan.ReasonSuspended)
+	f.begin(newRequest("n1", upgrade), plan.ReasonSuspended)
 	f.members.nodes = f.members.nodes[1:]
 	f.wake()
 	if got := upgrades(); !slices.Equal(got, []string{"n0"}) {
 		t.Errorf("%q are woken", got)
 	}
 	f.change(func(group *v1alpha1.NodeGroup) { group.Spec.Suspend = false })
-	f.reserve(newRequest("n1", upgrade), "")
+	f.begin(newRequest("n1", upgrade), "")
 }
 
 // A request that is not made again does not keep others waiting.
 func TestWake_RequestIsNotMadeAgain(t *testing.T) {
 	f := newFixture(t)
-	answer := f.reserve(newRequest("n0", upgrade), "")
-	f.reserve(newRequest("n1", remediation), plan.ReasonBudgetExhausted)
-	if err := f.budgets.Release(t.Context(), groupName, *answer.Reservation); err != nil {
-		t.Fatal(err)
-	}
-	f.reserve(newRequest("n2", upgrade), plan.ReasonQueued)
-	f.step(2 * time.Minute)
-	f.reserve(newRequest("n2", upgrade), plan.ReasonQueued)
-	f.step(time.Minute)
-	f.reserve(newRequest("n2", upgrade), "")
-	if _, waiting, err := f.budgets.Counts(t.Context(), groupName, f.members.nodes); waiting != 0 || err != nil {
-		t.Errorf("%d wait, error %v", waiting, err)
+	f.begin(newRequest("n0", upgrade), "")
+	f.begin(newRequest("n1", remediation), plan.ReasonBudgetExhausted)
+	f.end(newRequest("n0", upgrade))
+	f.wake()
+	f.begin(newRequest("n2", upgrade), plan.ReasonQueued)
+	f.step(plan.Recheck)
+	f.begin(newRequest("n2", upgrade), plan.ReasonQueued)
+	f.step(plan.Patience)
+	f.begin(newRequest("n2", upgrade), "")
+	if state := f.state(); state.Waiting != 0 {
+		t.Errorf("%d wait", state.Waiting)
 	}
 }
 
@@ -110,9 +108,9 @@ func TestWake_GroupEnds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t)
 			upgrades := f.woken(upgrade)
-			f.reserve(newRequest("n0", upgrade), "")
-			f.reserve(newRequest("n1", upgrade), plan.ReasonBudgetExhausted)
-			f.reserve(newRequest("n2", upgrade), plan.ReasonBudgetExhausted)
+			f.begin(newRequest("n0", upgrade), "")
+			f.begin(newRequest("n1", upgrade), plan.ReasonBudgetExhausted)
+			f.begin(newRequest("n2", upgrade), plan.ReasonBudgetExhausted)
 			if err := end(f); err != nil {
 				t.Fatal(err)
 			}
@@ -124,26 +122,25 @@ func TestWake_GroupEnds(t *testing.T) {
 }
 
 // A request keeps its place among those that wait, also where its object does not say since when it waits.
-func TestReserve_KeepsTurn(t *testing.T) {
+func TestBegin_KeepsTurn(t *testing.T) {
 	f := newFixture(t)
-	answer := f.reserve(newRequest("n0", upgrade), "")
-	f.reserve(newRequest("n2", upgrade), plan.ReasonBudgetExhausted)
-	f.step(time.Minute)
-	f.reserve(newRequest("n1", upgrade), plan.ReasonBudgetExhausted)
-	f.reserve(newRequest("n2", upgrade), plan.ReasonBudgetExhausted)
-	if err := f.budgets.Release(t.Context(), groupName, *answer.Reservation); err != nil {
-		t.Fatal(err)
-	}
-	f.reserve(newRequest("n1", upgrade), plan.ReasonQueued)
-	f.reserve(newRequest("n2", upgrade), "")
+	f.begin(newRequest("n0", upgrade), "")
+	f.begin(newRequest("n2", upgrade), plan.ReasonBudgetExhausted)
+	f.step(10 * time.Second)
+	f.begin(newRequest("n1", upgrade), plan.ReasonBudgetExhausted)
+	f.begin(newRequest("n2", upgrade), plan.ReasonBudgetExhausted)
+	f.end(newRequest("n0", upgrade))
+	f.wake()
+	f.begin(newRequest("n1", upgrade), plan.ReasonQueued)
+	f.begin(newRequest("n2", upgrade), "")
 }
 
-// TestFinished_WaitingChanges: the controller of groups hears at once that a request waits, and that it does not any more, but not each time that the
+// TestChanged_WaitingChanges: the controller of groups hears at once that a request waits, and that it does not any more, but not each time that the
 // request is made again.
-func TestFinished_WaitingChanges(t *testing.T) {
+func TestChanged_WaitingChanges(t *testing.T) {
 	f := newFixture(t)
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
-	source := f.budgets.Finished(func(_ context.Context, group string) []reconcile.Request {
+	source := f.budgets.Changed(func(_ context.Context, group string) []reconcile.Request {
 		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: group}}}
 	})
 	if err := source.Start(t.Context(), queue); err != nil {
@@ -159,14 +156,12 @@ func TestFinished_WaitingChanges(t *testing.T) {
 			queue.Done(item)
 		}
 	}
-	f.reserve(newRequest("n0", upgrade), "")
+	f.begin(newRequest("n0", upgrade), "")
 	check("one has a place", 0)
-	f.reserve(newRequest("n1", upgrade), plan.ReasonBudgetExhausted)
+	f.begin(newRequest("n1", upgrade), plan.ReasonBudgetExhausted)
 	check("one waits", 1)
-	f.reserve(newRequest("n1", upgrade), plan.ReasonBudgetExhausted)
+	f.begin(newRequest("n1", upgrade), plan.ReasonBudgetExhausted)
 	check("it is made again", 0)
-	if err := f.budgets.Withdraw(t.Context(), newRequest("n1", upgrade)); err != nil {
-		t.Fatal(err)
-	}
+	f.end(newRequest("n1", upgrade))
 	check("it is withdrawn", 1)
 }

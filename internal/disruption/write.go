@@ -36,25 +36,24 @@ type preconditions struct {
 
 // change is what a write changes of the status of a NodeGroup.
 type change struct {
-	Reservations        []v1alpha1.Reservation `json:"reservations"`
+	Admissions          []v1alpha1.Reservation `json:"admissions"`
 	LastRemediationTime *metav1.Time           `json:"lastRemediationTime,omitempty"`
 }
 
-// reserve adds a reservation, or replaces the one of the same Node and capability: of an earlier Node of the same name, of another object, or
-// an older one.
-func reserve(group *v1alpha1.NodeGroup, added v1alpha1.Reservation) change {
-	kept := slices.DeleteFunc(slices.Clone(group.Status.Reservations), func(r v1alpha1.Reservation) bool {
+// admit adds an admission to those that count, or replaces the one of the same Node and capability.
+func admit(counting []v1alpha1.Reservation, added v1alpha1.Reservation) change {
+	kept := slices.DeleteFunc(slices.Clone(counting), func(r v1alpha1.Reservation) bool {
 		return r.Node == added.Node && r.Capability == added.Capability
 	})
-	changed := change{Reservations: append(kept, added)}
+	changed := change{Admissions: append(kept, added)}
 	if added.Capability == v1alpha1.CapabilityRemediation {
 		changed.LastRemediationTime = &added.Time
 	}
 	return changed
 }
 
-// UpdateStatus has a caller write the rest of the status of a group, from the group as it is with the reservations that this process has written
-// since the caller observed it. update returns the group as the API server returned it, nil for nothing written. No reservation is written meanwhile:
+// UpdateStatus has a caller write the rest of the status of a group, from the group as it is with the admissions that this process has written
+// since the caller observed it. update returns the group as the API server returned it, nil for nothing written. No admission is written meanwhile:
 // they change often, and each would have the write fail its guard. It is a conflict if another writer has changed the group.
 func (b *Budgets) UpdateStatus(
 	ctx context.Context, observed *v1alpha1.NodeGroup, update func(context.Context, *v1alpha1.NodeGroup) (*v1alpha1.NodeGroup, error),
@@ -92,7 +91,7 @@ var errChanged = errors.New("it has changed since it was observed")
 // lineage has versions of a group, each of which an own write has made of the one before.
 type lineage []string
 
-// maxLineage bounds a lineage: reservations are written one after another, and who observes a group writes its status some seconds later at most.
+// maxLineage bounds a lineage: admissions are written one after another, and who observes a group writes its status some seconds later at most.
 const maxLineage = 1000
 
 // add records an own write.
@@ -108,13 +107,13 @@ func (l lineage) leadsTo(from, to string) bool {
 	return from == to || len(l) > 0 && l[len(l)-1] == to && slices.Contains(l, from)
 }
 
-// write writes reservations, unless the NodeGroup has changed since it was read.
+// write writes admissions, unless the NodeGroup has changed since it was read.
 func (b *Budgets) write(ctx context.Context, g *group, observed *v1alpha1.NodeGroup, changed change) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	body, err := json.Marshal(patch{preconditions{UID: observed.UID, ResourceVersion: observed.ResourceVersion}, changed})
 	if err != nil {
-		return fmt.Errorf("encoding the reservations of NodeGroup %s: %w", g.name, err)
+		return fmt.Errorf("encoding the admissions of NodeGroup %s: %w", g.name, err)
 	}
 	written := &v1alpha1.NodeGroup{ObjectMeta: metav1.ObjectMeta{Name: g.name}}
 	if err := b.Writer.Status().Patch(ctx, written, client.RawPatch(types.MergePatchType, body), FieldOwner); err != nil {

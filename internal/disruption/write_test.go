@@ -39,22 +39,21 @@ func TestUpdateStatus(t *testing.T) {
 			f.cache.group.Annotations = nil
 			observed = f.cache.group
 		}
-		first := f.reserve(newRequest("n0", upgrade), "")
-		f.reserve(newRequest("n1", upgrade), "")
+		f.begin(newRequest("n0", upgrade), "")
+		f.begin(newRequest("n1", upgrade), "")
 		if err := f.updateStatus(observed, v1alpha1.PhaseRolling); err != nil {
 			t.Errorf("with a cache that lags (%v): %v", lags, err)
 		}
 		if err := f.updateStatus(observed, v1alpha1.PhaseStopped); !apierrors.IsConflict(err) {
 			t.Errorf("with a cache that lags (%v), decided without the first write: %v", lags, err)
 		}
-		if err := f.budgets.Release(t.Context(), groupName, *first.Reservation); err != nil {
-			t.Fatal(err)
-		}
-		f.reserved("n1")
+		f.end(newRequest("n0", upgrade))
+		f.wake()
+		f.admitted("n0", "n1")
 		if group := f.group(); group.Status.Phase != v1alpha1.PhaseRolling || len(group.Annotations) != 1 {
 			t.Errorf("with a cache that lags (%v) the group is %+v", lags, group)
 		}
-		f.wrote(4)
+		f.wrote(3)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
@@ -14,26 +15,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/drover-io/drover/internal/controller"
-	"github.com/drover-io/drover/internal/disruption"
 	"github.com/drover-io/drover/internal/expectations"
 	"github.com/drover-io/drover/internal/healthcheck/plan"
 	"github.com/drover-io/drover/internal/machineapi"
 	"github.com/drover-io/drover/internal/status"
 )
 
-// apply starts remediations, deletes the remediation requests of Machines that are healthy again, and releases leases that are not needed. It
-// returns the last snapshot.
+// apply starts remediations, and deletes the remediation requests of Machines that are healthy again. It returns the last snapshot.
 func (rc *reconciliation) apply(ctx context.Context, current *snapshot) (*snapshot, outcome) {
 	current, out := rc.remediate(ctx, current)
-	out = out.and(rc.deleteRequests(ctx, current)).and(rc.finishRecovered(ctx, current))
-	needed := map[types.UID]bool{}
-	for i := range current.decision.Remediations {
-		needed[current.decision.Remediations[i].Machine.UID] = true
-	}
-	for i := range out.blocked {
-		needed[out.blocked[i].Machine.UID] = out.blocked[i].Retried
-	}
-	return current, out.and(failed(rc.releaseLeases(ctx, rc.key, needed)))
+	return current, out.and(rc.deleteRequests(ctx, current))
 }
 
 // remediate starts as many remediations as may be in flight. Everything is observed and decided anew after each of them.
@@ -52,7 +43,7 @@ func (rc *reconciliation) remediate(ctx context.Context, current *snapshot) (*sn
 			break
 		}
 		tried[r.Machine.UID] = true
-		one := rc.startWithinBudget(ctx, current, r)
+		one := rc.start(ctx, current, r)
 		if one.err != nil && len(one.blocked) == 0 {
 			one.blocked = []plan.Blocked{{Machine: r.Machine, Reason: plan.ReasonFailed, Message: one.err.Error(), Retried: true}}
 		}
@@ -122,38 +113,32 @@ func next(current *snapshot, tried map[types.UID]bool) *plan.Remediation {
 	return nil
 }
 
-// start starts one remediation, unless something blocks it. An error is what may succeed the next time. place is the reservation in the budget of the
-// node's NodeGroup.
-func (rc *reconciliation) start(ctx context.Context, current *snapshot, r *plan.Remediation, place *disruption.Answer) (out outcome) {
+// start starts one remediation with the permission to disrupt the node, also the one that a Machine was to have which never had one. An error is what
+// may succeed the next time.
+func (rc *reconciliation) start(ctx context.Context, current *snapshot, r *plan.Remediation) (out outcome) {
 	if out := rc.confirm(ctx, current, r); !out.isClear() {
 		return out
 	}
-	if node := rc.protectedNode(r.Machine, r.Node); node != nil {
-		var unlock func()
-		ctx, unlock = rc.options.Guard.Lock(ctx)
-		defer unlock()
-		if out := rc.checkQuorum(ctx, r.Machine, node); !out.isClear() {
-			return out
-		}
-	}
-	if r.Method == plan.ByDeletion {
-		out = rc.acquireLease(ctx, r)
-	} else {
-		out = rc.checkLease(ctx, r)
-	}
-	if out.isClear() && place.Expired(rc.clock.Now()) {
-		out.requeue.In(time.Millisecond) // it is reserved again
-	}
-	if !out.isClear() {
-		return out
+	request := rc.request(r)
+	permit, ctx, err := rc.options.Budgets.Begin(ctx, request)
+	defer permit.Done()
+	switch {
+	case err != nil:
+		return failed(err)
+	case !permit.Allowed:
+		return blockedBy(r.Machine, &permit)
 	}
 	switch r.Method {
-	case plan.ByDeletion:
-		return rc.deleteMachine(ctx, r)
 	case plan.ByTemplate:
 		return rc.createRequest(ctx, current.external, r)
+	case plan.ByAnnotation:
+		return rc.annotateMachine(ctx, r)
 	}
-	return rc.annotateMachine(ctx, r)
+	out = rc.deleteMachine(ctx, r)
+	if out.started == 0 && !slices.ContainsFunc(out.blocked, func(b plan.Blocked) bool { return b.Retried }) {
+		out = out.and(failed(rc.options.Budgets.End(ctx, request)))
+	}
+	return out
 }
 
 // confirm checks at the API server that the Node is as unhealthy as the cache shows it: events of Machines and of Nodes come in any order, and the
@@ -185,27 +170,7 @@ func (rc *reconciliation) protectedNode(machine *machinev1beta1.Machine, node *c
 	return nil
 }
 
-// checkQuorum checks whether the control plane can spare a node. The Machine of another of its nodes that is being deleted counts, too: its Node may
-// still be ready.
-func (rc *reconciliation) checkQuorum(ctx context.Context, machine *machinev1beta1.Machine, node *corev1.Node) (out outcome) {
-	denial, err := rc.findDeletedPeer(ctx, machine)
-	if err == nil && denial == "" {
-		denial, err = rc.options.Guard.Check(ctx, node)
-	}
-	switch {
-	case status.Classify(err) == status.Denied:
-		out = blocked(machine, plan.ReasonQuorumUnknown, err.Error())
-		out.requeue.In(controller.RetryDenied)
-	case err != nil:
-		out.err = err
-	case denial != "":
-		out = blocked(machine, plan.ReasonQuorum, denial)
-		out.requeue.In(retryQuorum)
-	}
-	return out
-}
-
-// findDeletedPeer says which other control-plane Machine is being deleted; empty for none.
+// findDeletedPeer says which other control-plane Machine is being deleted, whose Node may still be ready; empty for none.
 func (rc *reconciliation) findDeletedPeer(ctx context.Context, machine *machinev1beta1.Machine) (denial string, err error) {
 	var machines machinev1beta1.MachineList
 	if err := rc.cache.List(ctx, &machines, client.InNamespace(machine.Namespace)); err != nil {
@@ -243,8 +208,6 @@ func (rc *reconciliation) deleteMachine(ctx context.Context, r *plan.Remediation
 		return out
 	}
 	rc.deletions.Deleted(string(r.Machine.UID), r.Machine)
-	// The machine controller has the same holder, and needs the lease for the drain.
-	rc.leases.Get(rc.key, "").forget(r.Machine.UID)
 	rc.metrics.remediated.WithLabelValues(rc.key.Name, rc.key.Namespace).Inc()
 	rc.recorder.Eventf(r.Machine, corev1.EventTypeNormal, EventDeleted, "MachineHealthCheck %s has deleted the Machine: %s",
 		rc.key.Name, r.Assessment.Message)

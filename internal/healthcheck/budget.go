@@ -12,72 +12,54 @@ import (
 	"github.com/drover-io/drover/internal/disruption"
 	disruptionplan "github.com/drover-io/drover/internal/disruption/plan"
 	"github.com/drover-io/drover/internal/healthcheck/plan"
-	"github.com/drover-io/drover/internal/status"
 )
 
-// startWithinBudget starts one remediation with a place in the budget of the node's NodeGroup, also of the one that a Machine was to have which never
-// had one. It withdraws if the remediation does not start.
-func (rc *reconciliation) startWithinBudget(ctx context.Context, current *snapshot, r *plan.Remediation) outcome {
-	if rc.options.Budgets == nil {
-		return rc.start(ctx, current, r, &disruption.Answer{})
+// request asks for the permission to remediate a Machine. The machine controller has the same holder, and needs the lease for the drain. Who
+// remediates externally acquires a lease or does not; but a node that another controller works on is not handed over.
+func (rc *reconciliation) request(r *plan.Remediation) *disruption.Request {
+	request := &disruption.Request{
+		Request: requestFor(r.Machine, r.Node), Target: r.Node,
+		Leases: rc.options.Leases, Borrowed: r.Method != plan.ByDeletion, Trial: true,
 	}
-	if out := rc.checkFree(ctx, r); !out.isClear() {
-		return out
+	request.Since = r.Assessment.Due
+	if request.Protected = rc.protectedNode(r.Machine, r.Node); request.Protected != nil {
+		request.Guard = rc.options.Guard
+		request.Peer = func(ctx context.Context) (string, error) { return rc.findDeletedPeer(ctx, r.Machine) }
 	}
-	request := requestFor(r)
-	place, err := rc.options.Budgets.Reserve(ctx, request)
-	switch {
-	case err != nil:
-		return failed(err)
-	case !place.Allowed:
-		out := blocked(r.Machine, plan.ReasonBudget, place.Message)
-		if place.After > 0 {
-			out.requeue.In(place.After)
-		}
-		return out
-	}
-	out := rc.start(ctx, current, r, &place)
-	if out.started == 0 && out.err == nil && !out.conflict {
-		return out.and(failed(rc.options.Budgets.Withdraw(ctx, request)))
-	}
-	return out
+	return request
 }
 
-// checkFree checks whether another holder has the lease of the node, and whether the control plane can spare it. Both are checked again when a place
-// is reserved: this check spares the writes of a reservation that would be withdrawn.
-func (rc *reconciliation) checkFree(ctx context.Context, r *plan.Remediation) outcome {
-	if out := rc.checkLease(ctx, r); !out.isClear() {
-		return out
+// requestFor names the Node of a Machine, nil for none, and what it is disrupted for.
+func requestFor(machine *machinev1beta1.Machine, node *corev1.Node) disruptionplan.Request {
+	name := disruptionplan.MachineName(client.ObjectKeyFromObject(machine))
+	request := disruptionplan.Request{
+		Capability: v1alpha1.CapabilityRemediation, Object: name, ObjectUID: machine.UID, Node: name, UID: machine.UID,
 	}
-	if node := rc.protectedNode(r.Machine, r.Node); node != nil {
-		return rc.checkQuorum(ctx, r.Machine, node)
-	}
-	return outcome{}
-}
-
-func requestFor(r *plan.Remediation) disruption.Request {
-	request := disruptionplan.Request{Capability: v1alpha1.CapabilityRemediation, Object: objectOf(r.Machine), Since: r.Assessment.Due}
-	ref := r.Machine.Status.NodeRef
-	if ref != nil {
+	ref := machine.Status.NodeRef
+	if node != nil {
+		request.Node, request.UID = node.Name, node.UID
+	} else if ref != nil {
 		// The writer of the status must not name the place of another Machine.
-		if _, isMachine := disruptionplan.ParseMachineName(ref.Name); isMachine {
-			ref = nil
+		if _, isMachine := disruptionplan.ParseMachineName(ref.Name); !isMachine {
+			request.Node, request.UID = ref.Name, ref.UID
 		}
 	}
-	switch {
-	case r.Node != nil:
-		request.Node, request.UID = r.Node.Name, r.Node.UID
-	case ref != nil:
-		request.Node, request.UID = ref.Name, ref.UID
-	default:
-		request.Node, request.UID = objectOf(r.Machine), r.Machine.UID
-	}
-	return disruption.Request{Request: request}
+	return request
 }
 
-// objectOf returns what the reservation of a Machine's Node names.
-func objectOf(machine *machinev1beta1.Machine) string {
-	return disruptionplan.MachineName(client.ObjectKeyFromObject(machine))
+// blockedBy returns the outcome for a Machine whose remediation is not permitted now.
+func blockedBy(machine *machinev1beta1.Machine, permit *disruption.Permit) outcome {
+	reasons := map[string]string{
+		disruptionplan.ReasonLease: plan.ReasonLease, disruptionplan.ReasonQuorum: plan.ReasonQuorum,
+		disruptionplan.ReasonQuorumUnknown: plan.ReasonQuorumUnknown,
+	}
+	reason, found := reasons[permit.Reason]
+	if !found {
+		reason = plan.ReasonBudget
+	}
+	out := blocked(machine, reason, permit.Message)
+	out.requeue.In(permit.After)
+	return out
 }
 
 // nodeNameToHealthChecks returns the MachineHealthChecks that select the Machine of a Node, or one that has none.
@@ -92,24 +74,4 @@ func (r *Reconciler) nodeNameToHealthChecks(ctx context.Context, name string) []
 	node := &corev1.Node{}
 	node.Name = name
 	return r.nodeToHealthChecks(ctx, node, nil)
-}
-
-// finishRecovered ends the reservations of Machines that are healthy again.
-func (rc *reconciliation) finishRecovered(ctx context.Context, current *snapshot) (out outcome) {
-	if rc.options.Budgets == nil {
-		return out
-	}
-	for i := range current.decision.Assessments {
-		a, target := &current.decision.Assessments[i], &current.input.Targets[i]
-		if a.Health != plan.Healthy || target.Node == nil || target.Deleted {
-			continue
-		}
-		err := rc.options.Budgets.Finish(ctx, disruption.Request{Request: disruptionplan.Request{
-			Node: target.Node.Name, UID: target.Node.UID, Capability: v1alpha1.CapabilityRemediation, Object: objectOf(target.Machine),
-		}})
-		if status.Classify(err) != status.OK {
-			return failed(err)
-		}
-	}
-	return out
 }

@@ -2,8 +2,6 @@ package healthcheck
 
 import (
 	"context"
-	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,13 +11,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/client-go/util/workqueue"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/disruption"
+	disruptionplan "github.com/drover-io/drover/internal/disruption/plan"
 	"github.com/drover-io/drover/internal/healthcheck/plan"
+	"github.com/drover-io/drover/internal/machineapi"
 	"github.com/drover-io/drover/internal/nodelease"
 )
 
@@ -35,6 +32,27 @@ func (g inGroup) Members(ctx context.Context, _ string) (nodes []*corev1.Node, e
 		nodes = append(nodes, &list.Items[i])
 	}
 	return nodes, err
+}
+
+// Machines has one MachineSet that does not make Machines in place of those that are deleted.
+func (g inGroup) Machines(ctx context.Context, _ string, _ time.Time) (machines disruptionplan.Machines, err error) {
+	var list machinev1beta1.MachineList
+	err = g.s.client.List(ctx, &list)
+	active, set := map[types.UID]bool{}, disruptionplan.MachineSet{}
+	for i := range list.Items {
+		machine := &list.Items[i]
+		switch node := machineapi.NodeName(machine); {
+		case machine.DeletionTimestamp == nil:
+			active[machine.UID] = true
+		case node != "":
+			machines.Deleted = append(machines.Deleted, node)
+		default:
+			set.NotCreated++
+		}
+	}
+	machines.Sets = []disruptionplan.MachineSet{set}
+	machines.IsActive = func(_ types.NamespacedName, uid types.UID) bool { return active[uid] }
+	return machines, err
 }
 
 // newBudgetFixture returns a fixture in which all Nodes are in a group that so many remediations may be in flight in.
@@ -53,44 +71,19 @@ func (s *fixture) withBudgets() {
 	s.restart()
 }
 
-// reserved returns which places are reserved for remediations, sorted.
-func (s *fixture) reserved() string {
-	s.t.Helper()
-	group := &v1alpha1.NodeGroup{}
-	if err := s.client.Get(s.t.Context(), types.NamespacedName{Name: "workers"}, group); err != nil {
-		s.t.Fatal(err)
-	}
-	var names []string
-	for _, r := range group.Status.Reservations {
-		names = append(names, fmt.Sprintf("%s for %s", r.Node, r.Object))
-	}
-	slices.Sort(names)
-	return strings.Join(names, ", ")
-}
-
 // TestBudget_OneInFlight: of Machines that are unhealthy in different ways, one is deleted at a time, in a new process as well.
 func TestBudget_OneInFlight(t *testing.T) {
-	for kinds, place := range map[string]string{
-		"uuw": "n-m0 for Machine/machines/m0",
-		"nnw": "Machine/machines/m0 for Machine/machines/m0",
-		"nuw": "Machine/machines/m0 for Machine/machines/m0",
-		"ffw": "n-m0 for Machine/machines/m0",
-	} {
+	for _, kinds := range []string{"uuw", "nnw", "nuw", "ffw"} {
 		t.Run(kinds, func(t *testing.T) {
 			s := newBudgetFixture(t, kinds, 1)
 			if _, writes, err := s.reconcile("c"); err != nil || strings.Count(writes, "delete Machine/") != 1 {
 				t.Fatalf("wrote %s, error %v", writes, err)
-			}
-			deleted := s.deletedMachines("m0", "m1")
-			if want := strings.ReplaceAll(place, "m0", deleted); s.reserved() != want {
-				t.Errorf("reserved are %s, want %s", s.reserved(), want)
 			}
 			message := s.conditionMessage("c", plan.ConditionProgressing)
 			if !strings.Contains(message, "NodeGroup workers: 1 remediations are in flight, and maxInFlight is 1") {
 				t.Errorf("%s", message)
 			}
 			s.withBudgets()
-			s.clock.SetTime(s.clock.Now().Add(10 * time.Minute))
 			if _, writes, err := s.reconcile("c"); err != nil || strings.Contains(writes, "delete Machine/") {
 				t.Errorf("in a new process: wrote %s, error %v", writes, err)
 			}
@@ -105,48 +98,6 @@ func TestBudget_MostInFlight(t *testing.T) {
 	if got := strings.Fields(s.deletedMachines("m0", "m1", "m2", "m3", "m4", "m5", "m6", "m7")); len(got) != 3 {
 		t.Errorf("deleted are %q", got)
 	}
-	if got := strings.Count(s.reserved(), " for "); got != 3 {
-		t.Errorf("reserved are %s", s.reserved())
-	}
-}
-
-// TestBudget_JoinsAfterAll: the place of a Machine that gets its Node before it is deleted is given back.
-func TestBudget_JoinsAfterAll(t *testing.T) {
-	s := newBudgetFixture(t, "nw", 1)
-	finished := s.finishedGroups()
-	// The process has ended after the reservation, before the deletion.
-	request := disruption.Request{Group: "workers"}
-	request.Node, request.UID, request.Object = "Machine/machines/m0", "uid-of-m0", "Machine/machines/m0"
-	request.Capability = v1alpha1.CapabilityRemediation
-	if answer, err := s.options.Budgets.Reserve(t.Context(), request); err != nil || !answer.Allowed {
-		t.Fatalf("%+v, error %v", answer, err)
-	}
-	s.create(newNode("n-m0"))
-	edit(s, newMachine("m0", ""), func(m *machinev1beta1.Machine) {
-		m.Status.NodeRef = &corev1.ObjectReference{Kind: "Node", Name: "n-m0", UID: "uid-of-n-m0"}
-		m.Status.Phase = new(machinev1beta1.PhaseRunning)
-	})
-	s.reconcileUntilQuiet("c")
-	if got := finished(); got != 1 {
-		t.Errorf("%d events of an end", got)
-	}
-	works, err := s.options.Budgets.Works(t.Context(), "workers", func(context.Context, *v1alpha1.Reservation) (bool, error) { return true, nil })
-	if err != nil || len(works) != 1 || !works[0].Over {
-		t.Errorf("the works are %+v, error %v", works, err)
-	}
-}
-
-// finishedGroups returns a function that returns how many events of an end there were.
-func (s *fixture) finishedGroups() func() int {
-	s.t.Helper()
-	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
-	err := s.options.Budgets.Finished(func(_ context.Context, group string) []reconcile.Request {
-		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: group}}}
-	}).Start(s.t.Context(), queue)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return queue.Len
 }
 
 // TestBudget_WakesMachineWithoutNode: a place that becomes free has the MachineHealthCheck of a Machine that never had a Node try again.
@@ -163,36 +114,6 @@ func TestBudget_WakesMachineWithoutNode(t *testing.T) {
 	}
 }
 
-// TestBudget_SuccessorFails: a replacement that gets no Node waits for a place as well, as one of those that have waited.
-func TestBudget_SuccessorFails(t *testing.T) {
-	for kinds, place := range map[string]string{"uuw": "n-m0", "nnw": "Machine/machines/m0"} {
-		t.Run(kinds, func(t *testing.T) {
-			s := newBudgetFixture(t, kinds, 1)
-			s.reconcileUntilQuiet("c")
-			if got := s.deletedMachines("m0", "m1"); got != "m0" {
-				t.Fatalf("deleted are %s", got)
-			}
-			edit(s, newMachine("m0", ""), func(m *machinev1beta1.Machine) { m.Finalizers = nil })
-			if err := client.IgnoreNotFound(s.client.Delete(t.Context(), newNode("n-m0"))); err != nil {
-				t.Fatal(err)
-			}
-			step := func(d time.Duration) { s.clock.SetTime(s.clock.Now().Add(d)) }
-			step(time.Second)
-			s.create(newMachine("r0", "", s.starting))
-			for range 3 {
-				step(10 * time.Minute)
-				s.reconcileUntilQuiet("c")
-			}
-			if got := s.deletedMachines("r0", "m1"); got != "" {
-				t.Errorf("deleted are %s", got)
-			}
-			if got, want := s.reserved(), place+" for Machine/machines/m0"; got != want {
-				t.Errorf("reserved are %s, want %s", got, want)
-			}
-		})
-	}
-}
-
 // TestBudget_NodeNamedAsMachine: who writes the status of a Machine cannot take the place of another one.
 func TestBudget_NodeNamedAsMachine(t *testing.T) {
 	s := newBudgetFixture(t, "nw", 1)
@@ -201,8 +122,5 @@ func TestBudget_NodeNamedAsMachine(t *testing.T) {
 	s.reconcileUntilQuiet("c")
 	if got := s.deletedMachines("m0", "evil"); got != "m0" {
 		t.Errorf("deleted are %s", got)
-	}
-	if got := s.reserved(); got != "Machine/machines/m0 for Machine/machines/m0" {
-		t.Errorf("reserved are %s", got)
 	}
 }

@@ -34,10 +34,6 @@ const Name = "healthcheck"
 const fieldOwner = client.FieldOwner("drover-healthcheck")
 
 const (
-	// retryLease is how soon a node lease is asked for again that another controller has.
-	retryLease = 30 * time.Second
-	// retryQuorum is how soon the control plane is checked again that cannot spare a node.
-	retryQuorum = 15 * time.Second
 	// maxWait is the longest delay of a reconciliation that is due at some time.
 	maxWait = time.Hour
 )
@@ -57,10 +53,10 @@ type Options struct {
 	Live client.Reader
 	// Guard protects the control plane; nil protects nothing.
 	Guard quorum.MachineChecker
-	// Budgets gives out the places in the budgets of NodeGroups; nil for none.
+	// Budgets gives permission to disrupt Nodes; nil knows no NodeGroups.
 	Budgets *disruption.Budgets
-	// Leases acquires the lease of a node before its Machine is deleted. Its holder is that of the machine controller, which renews and releases it
-	// after that. Nil acquires none.
+	// Leases acquires the lease of a node before its Machine is deleted. Its holder is that of the machine controller, which renews it for the drain.
+	// Nil acquires none.
 	Leases *nodelease.Leases
 	// Clock returns the time; nil is the real clock.
 	Clock clock.PassiveClock
@@ -79,10 +75,8 @@ type Reconciler struct {
 	deletions *expectations.Owned
 	conflicts *controller.Conflicts
 	states    *controller.States[state]
-	// leases are kept by name: a MachineHealthCheck that is created again has to release those of the earlier one.
-	leases   *controller.States[leases]
-	failures *failures
-	starts   *starts
+	failures  *failures
+	starts    *starts
 	// limited is locked while remediations are counted and started to which limits apply: MachineHealthChecks can share a MachineSet.
 	limited sync.Mutex
 	// startTime is when the controller started: it does not report again what its predecessor has reported.
@@ -109,7 +103,7 @@ func NewReconciler(
 		deletions: expectations.NewOwned(cache, func() client.Object { return &machinev1beta1.Machine{} }, expectations.OwnedOptions{
 			Live: live, Clock: options.Clock,
 		}),
-		conflicts: controller.NewConflicts(), leases: controller.NewStates(newLeases, nil), failures: newFailures(), starts: newStarts(),
+		conflicts: controller.NewConflicts(), failures: newFailures(), starts: newStarts(),
 		startTime: options.Clock.Now(),
 	}
 	r.states = controller.NewStates(newState, func(_ types.NamespacedName, uid types.UID, _ *state) { r.versions.Forget(string(uid)) })
@@ -144,7 +138,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	err := r.cache.Get(ctx, key, check)
 	switch {
 	case apierrors.IsNotFound(err), err == nil && check.DeletionTimestamp != nil:
-		return r.forget(ctx, key)
+		return r.forget(key)
 	case err != nil:
 		return reconcile.Result{}, fmt.Errorf("reading MachineHealthCheck %s: %w", key, err)
 	}
@@ -158,10 +152,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	return rc.result(rc.reconcileMachines(ctx))
 }
 
-// reconcilePaused remediates nothing. Leases that were acquired for a remediation would keep other controllers from the nodes.
+// reconcilePaused remediates nothing.
 func (rc *reconciliation) reconcilePaused(ctx context.Context) outcome {
-	out := failed(rc.releaseLeases(ctx, rc.key, nil))
-	return out.and(rc.patchStatus(ctx, plan.PausedStatus(rc.check, rc.now)))
+	return rc.patchStatus(ctx, plan.PausedStatus(rc.check, rc.now))
 }
 
 // reconcileMachines observes, plans, applies, and writes the status last. What fails for one Machine does not keep the others from being remediated.
@@ -194,15 +187,11 @@ func (rc *reconciliation) result(out outcome) (reconcile.Result, error) {
 	return reconcile.Result{RequeueAfter: out.requeue.Delay()}, nil
 }
 
-// forget removes what is known of a MachineHealthCheck that is gone, and releases the leases that it acquired for nothing.
-func (r *Reconciler) forget(ctx context.Context, key types.NamespacedName) (reconcile.Result, error) {
+// forget removes what is known of a MachineHealthCheck that is gone.
+func (r *Reconciler) forget(key types.NamespacedName) (reconcile.Result, error) {
 	r.states.Forget(key)
 	r.metrics.forget(key)
-	err := r.releaseLeases(ctx, key, nil)
-	if err == nil {
-		r.leases.Forget(key)
-	}
-	return r.conflicts.Result(key, controller.Requeue{}, err)
+	return r.conflicts.Result(key, controller.Requeue{}, nil)
 }
 
 // outcome is what one or more steps of a reconciliation have done and found out.

@@ -61,7 +61,7 @@ func (r *Reconciler) releaseNodes(
 		case err != nil:
 			failed = append(failed, err)
 		case held != nil:
-			requeue.In(plan.RetryHeld(held, r.clock.Now()))
+			requeue.In(controller.UntilLease(held.Until, r.clock.Now()))
 		}
 	}
 	return errors.Join(failed...)

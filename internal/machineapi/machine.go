@@ -8,6 +8,13 @@ const (
 	OldDeleteAnnotation = "machine.openshift.io/cluster-api-delete-machine"
 )
 
+// ExternalAnnotation hands a Machine over for remediation by another controller, which removes it afterwards; its value does not matter.
+// RequestedAnnotation is when Drover has set it, and means nothing without it.
+const (
+	ExternalAnnotation  = "host.metal3.io/external-remediation"
+	RequestedAnnotation = "drover.dev/remediation-requested-at"
+)
+
 // IsMarked reports whether an annotation marks a Machine as the next to delete. An annotation without a value counts, too: machine-api-operator
 // ignores it, and deletes another Machine.
 func IsMarked(machine *machinev1beta1.Machine) bool {

@@ -15,9 +15,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/drover-io/drover/api/drover/v1alpha1"
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
 	"github.com/drover-io/drover/internal/controller"
 	"github.com/drover-io/drover/internal/disruption"
+	disruptionplan "github.com/drover-io/drover/internal/disruption/plan"
 	"github.com/drover-io/drover/internal/drain"
 	"github.com/drover-io/drover/internal/expectations"
 	"github.com/drover-io/drover/internal/maintenance/plan"
@@ -101,42 +103,71 @@ func (rc *reconciliation) drain(ctx context.Context, in *plan.Input, decision *p
 	return err
 }
 
-// acquire acquires the node. It returns the cordon record; nil if the node cannot be acquired now.
+// acquire acquires the node with the permission to disrupt it, and cordons it. It returns the cordon record; nil if the node cannot be acquired now.
+// What has begun goes on whatever the budget says.
 func (rc *reconciliation) acquire(
 	ctx context.Context, in *plan.Input, before *drain.CordonRecord, progress *plan.Progress,
 ) (*drain.CordonRecord, error) {
-	if before == nil {
-		return rc.acquireWithinBudget(ctx, in, progress)
-	}
-	// What has begun goes on whatever the budget says.
-	return rc.acquireNode(ctx, in, before, &disruption.Answer{}, progress)
-}
-
-// acquireNode acquires the lease of the node and cordons it; a control-plane node under the guard's lock, from the check to the cordon. It returns
-// the cordon record; nil if the node cannot be acquired now. The check comes before the lease, which would keep other controllers away that could
-// help. place is the reservation in the budget of the node's NodeGroup.
-func (rc *reconciliation) acquireNode(
-	ctx context.Context, in *plan.Input, before *drain.CordonRecord, place *disruption.Answer, progress *plan.Progress,
-) (*drain.CordonRecord, error) {
-	if rc.isProtected(in) {
-		var unlock func()
-		ctx, unlock = rc.Guard.Lock(ctx)
-		defer unlock()
-		if free, err := rc.checkQuorum(ctx, in, progress); err != nil || !free {
+	request := rc.request(in)
+	request.Begun = before != nil
+	permit, ctx, err := rc.Budgets.Begin(ctx, request)
+	defer permit.Done()
+	switch {
+	case err != nil && !permit.LeaseFailed:
+		return nil, err
+	case err == nil && permit.Reason == disruptionplan.ReasonLease:
+		if err := rc.setLease(in, progress, 0, permit.Held); err != nil {
 			return nil, err
 		}
+		return nil, rc.giveUp(ctx, in, progress)
+	case err == nil && !permit.Allowed:
+		reason, message := rc.blockedBy(in, &permit)
+		progress.BlockCordon(reason, message, permit.After)
+		return nil, rc.releaseOwn(ctx, in, progress)
+	case err == nil && rc.group.OwnLease:
+		_, err = rc.OwnLease.Acquire(ctx, in.Node)
 	}
-	if err := rc.acquireLease(ctx, in, progress); err != nil {
+	if err := rc.reportLease(in, progress, permit.Renewal, err); err != nil {
 		return nil, err
 	}
-	switch {
-	case progress.Lease.Met && place.Expired(rc.clock.Now()):
-		progress.Retry(time.Millisecond) // it is reserved again
-		return nil, nil
-	case progress.Lease.Met:
-		return rc.cordon(ctx, in, before, false, progress)
+	if permit.Reason == disruptionplan.ReasonBudgetExceeded && rc.state.exceeded != permit.Message {
+		rc.Recorder.Event(in.Object, corev1.EventTypeWarning, EventBudgetExceeded, permit.Message)
+		rc.state.exceeded = permit.Message
 	}
-	return nil, rc.giveUp(ctx, in, progress)
+	if !progress.Lease.Met {
+		return nil, rc.giveUp(ctx, in, progress)
+	}
+	return rc.cordon(ctx, in, before, false, progress)
+}
+
+// blockedBy returns the reason and the message of a maintenance that has to wait.
+func (rc *reconciliation) blockedBy(in *plan.Input, permit *disruption.Permit) (reason, message string) {
+	switch permit.Reason {
+	case disruptionplan.ReasonQuorum:
+		return plan.ReasonQuorum, fmt.Sprintf("%s: %s", rc.group.QuorumText(in.Node.Name), permit.Message)
+	case disruptionplan.ReasonQuorumUnknown:
+		return plan.ReasonQuorumUnknown, permit.Message
+	}
+	return plan.ReasonWaitingForBudget, permit.Message
+}
+
+// request asks for the permission to disrupt the node.
+func (rc *reconciliation) request(in *plan.Input) *disruption.Request {
+	request := &disruption.Request{
+		Request: disruptionplan.Request{
+			Node: in.Object.GetSpec().NodeName, Capability: v1alpha1.CapabilityMaintenance,
+			Object: "NodeMaintenance/" + in.Object.GetName(), ObjectUID: in.Object.GetUID(),
+			Person: metav1.GetControllerOfNoCopy(in.Object) == nil, Since: in.Object.GetCreationTimestamp().Time,
+		},
+		Target: in.Node, Leases: rc.Lease,
+	}
+	if in.Node != nil {
+		request.UID = in.Node.UID
+	}
+	if rc.isProtected(in) {
+		request.Guard, request.Protected = rc.Guard, in.Node
+	}
+	return request
 }
 
 // giveUp ends a maintenance whose lease another holder has had for too long.
@@ -156,31 +187,17 @@ func (rc *reconciliation) isProtected(in *plan.Input) bool {
 	return rc.Guard != nil && !in.OwnsCordonRecord() && rc.Guard.Applies(in.Node)
 }
 
-// checkQuorum reports whether the control plane can spare the node.
-func (rc *reconciliation) checkQuorum(ctx context.Context, in *plan.Input, progress *plan.Progress) (spare bool, err error) {
-	if !rc.isProtected(in) {
-		return true, nil
-	}
-	denial, err := rc.Guard.Check(ctx, in.Node)
-	switch {
-	case status.Classify(err) == status.Denied:
-		progress.BlockCordon(plan.ReasonQuorumUnknown, err.Error(), plan.RetryDenied)
-		return false, rc.releaseOwn(ctx, in, progress)
-	case err != nil:
-		return false, err
-	case denial != "":
-		progress.BlockCordon(plan.ReasonQuorum, fmt.Sprintf("%s: %s", rc.group.QuorumText(in.Node.Name), denial), plan.RetryQuorum)
-		return false, rc.releaseOwn(ctx, in, progress)
-	}
-	return true, nil
-}
-
 // acquireLease acquires or renews the leases of the node.
 func (rc *reconciliation) acquireLease(ctx context.Context, in *plan.Input, progress *plan.Progress) error {
 	renewIn, err := rc.Lease.Acquire(ctx, in.Node)
 	if err == nil && rc.group.OwnLease {
 		_, err = rc.OwnLease.Acquire(ctx, in.Node)
 	}
+	return rc.reportLease(in, progress, renewIn, err)
+}
+
+// reportLease reports the answer to a request for the leases, and counts an error.
+func (rc *reconciliation) reportLease(in *plan.Input, progress *plan.Progress, renewIn time.Duration, err error) error {
 	if err != nil && !errors.As(err, new(*nodelease.AlreadyHeldError)) {
 		rc.Metrics.leaseErrors.Inc()
 	}
@@ -227,7 +244,7 @@ func (rc *reconciliation) cordon(
 	err = rc.patchNode(ctx, in.Node, change.Patch)
 	switch {
 	case status.Classify(err) == status.Denied:
-		progress.BlockCordon(plan.ReasonDenied, err.Error(), plan.RetryDenied)
+		progress.BlockCordon(plan.ReasonDenied, err.Error(), controller.RetryDenied)
 		return nil, nil
 	case err != nil:
 		return nil, err
@@ -294,7 +311,9 @@ func (rc *reconciliation) release(ctx context.Context, in *plan.Input) error {
 			return err
 		}
 	}
-	if err := rc.Budgets.Finish(ctx, placeFor(in)); err != nil {
+	over := rc.request(in)
+	over.Leases = nil // those of another NodeMaintenance of the node stay
+	if err := rc.Budgets.End(ctx, over); err != nil {
 		return err
 	}
 	changed := copyOf(in.Object)

@@ -11,7 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
-	"github.com/drover-io/drover/internal/maintenance/plan"
+	"github.com/drover-io/drover/internal/controller"
 )
 
 // fakeGuard denies the nth request.
@@ -45,7 +45,7 @@ func (g *fakeGuard) Check(context.Context, *corev1.Node) (string, error) {
 func TestReconcile_GuardDenied(t *testing.T) {
 	s := newFixture(t, newNode("n1"), newMaintenance("m", "n1"))
 	s.Guard = &fakeGuard{err: apierrors.NewForbidden(coordinationv1.Resource("leases"), "", errors.New("no Role allows to list"))}
-	if result, _ := s.reconcile("m"); result.RequeueAfter != plan.RetryDenied {
+	if result, _ := s.reconcile("m"); result.RequeueAfter != controller.RetryDenied {
 		t.Errorf("again in %s", result.RequeueAfter)
 	}
 	s.expect("m", medik8s.PhaseRunning, "no Role allows to list", "Cordoned=ControlPlaneQuorumUnknown", "Ready=ControlPlaneQuorumUnknown")

@@ -17,6 +17,7 @@ import (
 	kubevirt "github.com/drover-io/drover/api/kubevirt/v1beta1"
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
 	"github.com/drover-io/drover/internal/apitest"
+	"github.com/drover-io/drover/internal/controller"
 	"github.com/drover-io/drover/internal/drain"
 	"github.com/drover-io/drover/internal/maintenance/plan"
 	"github.com/drover-io/drover/internal/nodelease"
@@ -57,7 +58,7 @@ func TestOwner_MachineGone(t *testing.T) {
 	node.Annotations = map[string]string{drain.AnnotationCordon: `{"by":"Machine/x","object":"ns/m","since":"2026-01-01T00:00:00Z","cordoned":true}`}
 	s := newFixture(t, node, newMaintenance("m", "n1"))
 	s.Live = apiReader{Reader: s.client, machine: "x"}
-	if result := s.settle("m"); result.RequeueAfter == 0 || result.RequeueAfter > plan.RetryDenied {
+	if result := s.settle("m"); result.RequeueAfter == 0 || result.RequeueAfter > controller.RetryDenied {
 		t.Errorf("reconciled again in %s", result.RequeueAfter)
 	}
 	s.expect("m", medik8s.PhaseRunning, "node n1 is cordoned for Machine ns/m since 2026-01-01T00:00:00Z", "Cordoned=HeldForOtherWork")
@@ -177,7 +178,7 @@ func TestOwner_OtherGroupNotServed(t *testing.T) {
 			if c.reason == plan.ReasonCordoned {
 				return
 			}
-			if got := s.node("n1"); got.Annotations[drain.AnnotationCordon] != before || s.holder("n1") != "" || result.RequeueAfter != plan.RetryDenied {
+			if got := s.node("n1"); got.Annotations[drain.AnnotationCordon] != before || s.holder("n1") != "" || result.RequeueAfter != controller.RetryDenied {
 				t.Errorf("the record is %s, the lease is held by %q, again in %s",
 					got.Annotations[drain.AnnotationCordon], s.holder("n1"), result.RequeueAfter)
 			}

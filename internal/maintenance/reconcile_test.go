@@ -419,7 +419,7 @@ func TestReconcile_NodePatchFails(t *testing.T) {
 	s.Fail["patch Node"] = gone
 	result, _ := s.reconcile("m")
 	s.expect("m", medik8s.PhaseRunning, "denied by policy", "Cordoned=Denied")
-	if result.RequeueAfter != plan.RetryDenied {
+	if result.RequeueAfter != controller.RetryDenied {
 		t.Errorf("next try in %s", result.RequeueAfter)
 	}
 	s.Fail["patch Node"] = apierrors.NewConflict(corev1.Resource("nodes"), "n1", nil)

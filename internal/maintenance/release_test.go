@@ -18,7 +18,7 @@ import (
 	kubevirt "github.com/drover-io/drover/api/kubevirt/v1beta1"
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
 	"github.com/drover-io/drover/internal/apitest"
-	"github.com/drover-io/drover/internal/maintenance/plan"
+	"github.com/drover-io/drover/internal/controller"
 	"github.com/drover-io/drover/internal/nodelease"
 )
 
@@ -157,7 +157,7 @@ func TestLease_Denied(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newFixture(t, newNode("n1"), newMaintenance("m", "n1"), newPod("a", "n1"))
 			s.Fail = test.fail
-			if result, _ := s.reconcile("m"); result.RequeueAfter != plan.RetryDenied {
+			if result, _ := s.reconcile("m"); result.RequeueAfter != controller.RetryDenied {
 				t.Errorf("the next attempt is in %s", result.RequeueAfter)
 			}
 			s.expect("m", medik8s.PhaseRunning, test.text, "LeaseHeld="+test.reason, "Ready="+test.reason, "Cordoned=NotStarted")

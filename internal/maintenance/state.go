@@ -19,6 +19,8 @@ type state struct {
 	// blockedSince is since when the drain has been blocked, zero when it is not; reported is the reason that an event was emitted for.
 	blockedSince time.Time
 	reported     string
+	// exceeded is the event about a budget that the maintenance exceeds.
+	exceeded string
 	// returning are the owners whose pods return to the node, as an event has named them.
 	returning string
 }

@@ -2,7 +2,6 @@ package nodegroup
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"time"
 
@@ -63,8 +62,6 @@ type Options struct {
 	Protected ownership.Protected
 	// Machines reports whether Machines are served.
 	Machines func() bool
-	// Exists reports whether the object of a reservation exists and is still worked on, as the API server has it.
-	Exists func(ctx context.Context, reservation *v1alpha1.Reservation) (bool, error)
 }
 
 // Reconciler reconciles NodeGroups.
@@ -90,7 +87,6 @@ type groupState struct {
 	// own is the status as this process has read it first or written it last; nil for not known.
 	own     *v1alpha1.NodeGroupStatus
 	history historyState
-	places  places
 	lookups lookups
 }
 
@@ -104,7 +100,7 @@ func NewReconciler(dependencies Dependencies, options Options) *Reconciler {
 		versions:  expectations.NewObjects(dependencies.Live, dependencies.Clock),
 		conflicts: controller.NewConflicts(),
 	}
-	r.states = controller.NewStates(func() *groupState { return &groupState{places: newPlaces()} }, r.forget)
+	r.states = controller.NewStates(func() *groupState { return &groupState{} }, r.forget)
 	return r
 }
 
@@ -194,21 +190,11 @@ func (r *Reconciler) wait(ctx context.Context, key types.NamespacedName, now tim
 	return max(wait, 0), nil
 }
 
-// run ends reservations, observes what is left of the budget, plans and applies. Reservations, for which others wait, come before the lists of Pods,
-// which may take long.
+// run observes what is left of the budget, plans and applies. The budget, for which others wait, comes before the lists of Pods, which may take long.
 func (rc *reconciliation) run(ctx context.Context) (requeue controller.Requeue, err error) {
 	in := rc.input()
-	// A reservation whose object cannot be looked up is kept, and keeps nothing else from going on.
-	notEnded := rc.endReservations(ctx, in, &requeue)
-	defer func() { err = errors.Join(err, notEnded) }()
-	if in.Budget, err = rc.observeBudget(ctx); err != nil {
+	if in.Budget, err = rc.observeBudget(ctx, &requeue); err != nil {
 		return requeue, err
-	}
-	if err := rc.explainBudget(ctx, in.Budget); err != nil {
-		return requeue, err
-	}
-	if in.Budget != nil && in.Budget.Waiting > 0 {
-		requeue.In(recheckWaiting)
 	}
 	if err := rc.observePods(ctx, in, &requeue); err != nil {
 		return requeue, err

@@ -15,7 +15,7 @@ import (
 	"github.com/drover-io/drover/internal/status"
 )
 
-// updateStatus writes the status, except for the reservations, which belong to those who make them.
+// updateStatus writes the status, except for the admissions, which belong to those who are admitted.
 func (rc *reconciliation) updateStatus(ctx context.Context, in *plan.Input, decision *plan.Decision) error {
 	next := rc.group.DeepCopy()
 	rc.setStatus(&next.Status, in, decision)
@@ -49,6 +49,10 @@ func (rc *reconciliation) setStatus(after *v1alpha1.NodeGroupStatus, in *plan.In
 	c := decision.Counts
 	after.Nodes, after.Synced, after.Pending, after.Conflicts, after.Refused, after.Held = c.Nodes, c.Synced, c.Pending, c.Conflicts, c.Refused, c.Held
 	after.Unavailable, after.Budget = rc.unavailable(in)
+	after.Reservations = nil
+	if in.Budget != nil {
+		after.Reservations = in.Budget.Disrupted
+	}
 	after.Window = in.WindowStatus()
 	after.Phase, after.Message = decision.Phase, decision.Message
 	after.Rollout, after.OwnedKeys = decision.Rollout, decision.OwnedKeys

@@ -59,8 +59,8 @@ func (r *Reconciler) sources(cache ctrlcache.Cache) []source.Source {
 		nodelease.Source(cache, r.nodeNameToGroups),
 	}
 	if r.Budgets != nil {
-		// The work of a reservation is over.
-		sources = append(sources, r.Budgets.Finished(func(_ context.Context, group string) []reconcile.Request {
+		// Another number of disruptions waits, or the work on a Node is over.
+		sources = append(sources, r.Budgets.Changed(func(_ context.Context, group string) []reconcile.Request {
 			return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: group}}}
 		}))
 	}

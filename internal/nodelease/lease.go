@@ -53,12 +53,17 @@ var errPending = errors.New("the cache does not show the last write of it yet")
 // Acquire acquires a node's lease, or renews it when that is due. It returns the delay until the next renewal. The error is an *AlreadyHeldError
 // when another holder has the lease, and a conflict when another holder has just acquired it.
 func (l *Leases) Acquire(ctx context.Context, node *corev1.Node) (time.Duration, error) {
+	return l.AcquireFor(ctx, node, Purpose{})
+}
+
+// AcquireFor is Acquire for a purpose, which the lease says. The zero value leaves the purpose of a lease that the holder has as it is.
+func (l *Leases) AcquireFor(ctx context.Context, node *corev1.Node, purpose Purpose) (time.Duration, error) {
 	lease, err := l.get(ctx, node.Name)
 	if err != nil {
 		return 0, err
 	}
 	now := l.Clock.Now()
-	step := Decide(lease, l.Holder, now)
+	step := purpose.step(lease, Decide(lease, l.Holder, now), now)
 	switch step {
 	case Wait:
 		return 0, heldByOther(node.Name, lease)
@@ -66,7 +71,7 @@ func (l *Leases) Acquire(ctx context.Context, node *corev1.Node) (time.Duration,
 		return RenewAfter - now.Sub(lease.Spec.RenewTime.Time), nil
 	case Create:
 		lease = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: l.Namespace, Name: l.name(node.Name)}}
-		Apply(lease, step, l.Holder, node, now)
+		purpose.apply(lease, step, l.Holder, node, now)
 		err = l.create(ctx, lease)
 		if apierrors.IsAlreadyExists(err) {
 			// Another holder has created it since it was read; the next attempt reads whose it is.
@@ -74,7 +79,7 @@ func (l *Leases) Acquire(ctx context.Context, node *corev1.Node) (time.Duration,
 		}
 	default:
 		lease = lease.DeepCopy()
-		Apply(lease, step, l.Holder, node, now)
+		purpose.apply(lease, step, l.Holder, node, now)
 		// The update carries the resourceVersion that was read.
 		err = l.update(ctx, lease)
 	}
@@ -115,6 +120,7 @@ func (l *Leases) clear(ctx context.Context, lease *coordinationv1.Lease) error {
 	changed := lease.DeepCopy()
 	changed.Spec.HolderIdentity, changed.Spec.LeaseDurationSeconds = nil, nil
 	changed.Spec.AcquireTime, changed.Spec.RenewTime, changed.Spec.LeaseTransitions = nil, nil, nil
+	Purpose{}.annotate(changed)
 	return l.update(ctx, changed)
 }
 
@@ -219,6 +225,15 @@ func (l *Leases) IsHolder(ctx context.Context, node string) (bool, error) {
 	return err == nil && lease != nil && HolderOf(lease) == l.Holder, err
 }
 
+// PurposeOf returns what the lease of a node says that this holder has it for; the zero value if it says nothing, or another holder has it.
+func (l *Leases) PurposeOf(ctx context.Context, node string) (Purpose, error) {
+	lease, err := l.get(ctx, node)
+	if err != nil || lease == nil || HolderOf(lease) != l.Holder {
+		return Purpose{}, err
+	}
+	return PurposeOf(lease), nil
+}
+
 // HeldSince returns since when this holder has the lease of a node; zero if it has not, or if the lease has expired.
 func (l *Leases) HeldSince(ctx context.Context, node string) (time.Time, error) {
 	lease, err := l.get(ctx, node)
@@ -236,6 +251,15 @@ func (l *Leases) ReleaseIfHolder(ctx context.Context, node string) error {
 		return err
 	}
 	return l.Release(ctx, node)
+}
+
+// ReleaseFor is ReleaseIfHolder for a lease that says nothing else than a purpose. It reports whether the holder had that.
+func (l *Leases) ReleaseFor(ctx context.Context, node string, purpose Purpose) (released bool, err error) {
+	lease, err := l.get(ctx, node)
+	if err != nil || lease == nil || HolderOf(lease) != l.Holder || PurposeOf(lease).says() && !purpose.isOf(lease) {
+		return false, err
+	}
+	return true, l.Release(ctx, node)
 }
 
 // RenewIfHolder is Acquire for a caller that may not have the lease: it acquires none. It returns zero if the lease has another holder or none.

@@ -14,6 +14,7 @@ import (
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/config"
 	"github.com/drover-io/drover/internal/drain/engine"
+	"github.com/drover-io/drover/internal/machine"
 	"github.com/drover-io/drover/internal/machineapi/lookup"
 	"github.com/drover-io/drover/internal/maintenance"
 	"github.com/drover-io/drover/internal/metadata"
@@ -23,6 +24,7 @@ import (
 	"github.com/drover-io/drover/internal/nodegroup/nodes"
 	"github.com/drover-io/drover/internal/nodegroup/policy"
 	"github.com/drover-io/drover/internal/nodegroup/replacement"
+	"github.com/drover-io/drover/internal/quorum"
 )
 
 // nodeGroups builds the capability of NodeGroups if --controllers enables it. Where Machines are served, groups also select Nodes by MachineSets, and
@@ -109,7 +111,6 @@ func (b *builder) runNodeGroups(ctx context.Context, metrics nodeGroupMetrics, g
 		reports = &replacement.Reports{}
 	}
 	revisions := &history.Store{Reader: b.GetAPIReader(), Writer: b.GetClient(), Namespace: ownNamespace(), Owner: nodegroup.FieldOwner}
-	reserved := &reservedFor{live: b.GetAPIReader(), controllers: b.settings.Controllers}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return b.groups.Run(ctx, b.GetCache(), finder) })
 	group.Go(func() error {
@@ -121,7 +122,7 @@ func (b *builder) runNodeGroups(ctx context.Context, metrics nodeGroupMetrics, g
 		return nodegroup.Run(ctx, b.GetCache(), nodegroup.Dependencies{
 			Cache: b.GetCache(), Writer: b.GetClient(), Recorder: b.recorder, Metrics: metrics.groups, Finder: finder, Admissions: admissions,
 			Replacements: reports, History: revisions, Budgets: b.budgets, Live: live(b), API: b.pages,
-		}, nodegroup.Options{Protected: protected(settings), Machines: served, Exists: reserved.exists})
+		}, nodegroup.Options{Protected: protected(settings), Machines: served})
 	})
 	group.Go(func() error {
 		return nodes.Run(ctx, b.GetCache(), nodes.Dependencies{
@@ -129,11 +130,15 @@ func (b *builder) runNodeGroups(ctx context.Context, metrics nodeGroupMetrics, g
 			Guard: guard, Live: live(b),
 		}, nodes.Options{Workers: *settings.Workers, Limiter: b.limiter, Protected: protected(settings), Machines: served})
 	})
+	var protection quorum.Checker
+	if b.guard != nil {
+		protection = b.guard.ForMachines()
+	}
 	if reports != nil {
 		group.Go(func() error {
 			return replacement.Run(ctx, b.GetCache(), replacement.Dependencies{
 				Cache: b.GetCache(), Writer: b.GetClient(), Recorder: b.recorder, Metrics: metrics.replacements, Finder: finder, Reports: reports,
-				History: revisions, Budgets: b.budgets, Live: live(b),
+				History: revisions, Budgets: b.budgets, Leases: b.leasesOf(machine.Holder), Guard: protection, Live: live(b),
 			}, replacement.Options{Protected: protected(settings), Creates: b.linking.Load, Others: b.others.Load})
 		})
 	}

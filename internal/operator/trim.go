@@ -57,6 +57,8 @@ var cachedAnnotations = map[string]int{
 	machineapi.RestartedAtAnnotation:          maxAnnotation,
 	machineapi.ReplacingAnnotation:            maxAnnotation,
 	machineapi.SkipReplacementAnnotation:      maxAnnotation,
+	machineapi.CreatedForAnnotation:           maxAnnotation,
+	machineapi.ReachedReplicasAnnotation:      maxAnnotation,
 	machinesetplan.AttemptAnnotation:          maxAnnotation,
 	healthcheckplan.SkipAnnotation:            maxAnnotation,
 	healthcheckplan.ClusterAPISkipAnnotation:  maxAnnotation,

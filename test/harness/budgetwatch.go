@@ -8,16 +8,18 @@ import (
 	"time"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	disruptionplan "github.com/drover-io/drover/internal/disruption/plan"
+	"github.com/drover-io/drover/internal/nodelease"
 	"github.com/drover-io/drover/test/harness/budgetcheck"
 )
 
-// BudgetWatch watches a NodeGroup, its Nodes and their Machines. It finds Nodes that are disrupted and have no place in the budget, and more Nodes
-// that are Ready and have a place than there are. It is for tests in which only Drover disrupts Nodes, and the machine-config-operator where Drover
+// BudgetWatch watches a NodeGroup, its Nodes, their leases and their Machines. It finds Nodes that are disrupted without an admission, and more Nodes
+// that are Ready and disrupted than the budget allows. It is for tests in which only Drover disrupts Nodes, and the machine-config-operator where Drover
 // lets it.
 type BudgetWatch struct {
 	World *World
@@ -42,6 +44,11 @@ func (w *World) WatchBudget(group string, limit int, prefixes ...string) *Budget
 	b.follow(&v1alpha1.NodeGroupList{}, isGroup)
 	b.follow(&corev1.NodeList{}, isMember)
 	b.follow(&machinev1beta1.MachineList{}, isMember)
+	b.follow(&coordinationv1.LeaseList{}, func(object client.Object) bool {
+		return object.GetNamespace() == nodelease.DefaultNamespace && slices.ContainsFunc(prefixes, func(prefix string) bool {
+			return strings.HasPrefix(object.GetName(), nodelease.Name(prefix))
+		})
+	})
 	return b
 }
 
@@ -71,11 +78,11 @@ func (b *BudgetWatch) Verify() {
 	b.settled = b.newest
 }
 
-// EventuallyFree is Eventually for what needs a place in a budget, or that none is taken: an operator that was killed before it released a place left
-// one that its successor releases after two minutes.
+// EventuallyFree is Eventually for what needs a place in a budget, or that none is taken: an operator that was killed before its first disruptive write
+// left an admission that counts for a minute, and a lease that expires in another one.
 func (w *World) EventuallyFree(what string, condition func() error) {
 	w.Helper()
-	if err := WaitLonger(w.Context(), disruptionplan.OrphanAfter+Patience, slowPollInterval, condition); err != nil {
+	if err := WaitLonger(w.Context(), disruptionplan.AdmissionTime+nodelease.Trial+Patience, slowPollInterval, condition); err != nil {
 		w.Fatalf("%s: %v", what, err)
 	}
 }
@@ -83,9 +90,9 @@ func (w *World) EventuallyFree(what string, condition func() error) {
 // afterwards is how late an event of a watch may be that is no longer waited for.
 const afterwards = time.Second
 
-// Finish fails the test for what was wrong until now, when nothing is being disrupted any more. It returns how many Nodes were reserved at once at
+// Finish fails the test for what was wrong until now, when nothing is being disrupted any more. It returns how many Nodes were disrupted at once at
 // most, and how many served when that was fewest.
-func (b *BudgetWatch) Finish() (reserved, serving int) {
+func (b *BudgetWatch) Finish() (disrupted, serving int) {
 	b.World.Helper()
 	time.Sleep(afterwards)
 	b.mu.Lock()

@@ -1,6 +1,7 @@
 package nodegroup
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -109,7 +110,7 @@ func TestBudget_QueuesMaintenance(t *testing.T) {
 	second := f.Maintain("queue-01", nil)
 	waits := func() {
 		t.Helper()
-		second.Condition(maintenanceplan.ConditionCordoned, maintenanceplan.ReasonWaitingForBudget, "queue-00 (reserved for Maintenance)")
+		second.Condition(maintenanceplan.ConditionCordoned, maintenanceplan.ReasonWaitingForBudget, "queue-00 (disrupted for Maintenance)")
 		if f.Node("queue-01").Spec.Unschedulable {
 			t.Error("the Node of the maintenance that waits is cordoned")
 		}
@@ -195,21 +196,33 @@ func TestBudget_Freeze(t *testing.T) {
 	m.End()
 }
 
-// TestBudget_OrphanIsReleased: a reservation whose object does not exist, which a leader made that was stopped before its first write, is released.
-func TestBudget_OrphanIsReleased(t *testing.T) {
-	f := newFixture(t, "orphan", 2)
-	f.create(f.newGroup("orphan", withBudget(1, queued)))
-	group := f.group("orphan")
-	group.Status.Reservations = []v1alpha1.Reservation{{
-		Node: "orphan-00", UID: f.Node("orphan-00").UID, Capability: v1alpha1.CapabilityMaintenance, Object: "NodeMaintenance/gone",
-		Time: metav1.NewTime(time.Now().Add(-disruptionplan.OrphanAfter)),
-	}}
+// TestBudget_AdmissionIsUnused: a leader that was stopped between its admission and its first write leaves a place that is free a minute later,
+// and what an earlier version has reserved takes none.
+func TestBudget_AdmissionIsUnused(t *testing.T) {
+	f := newFixture(t, "unused", 3)
+	f.create(f.newGroup("unused", withBudget(1, queued)))
+	group := f.group("unused")
+	left := func(node string) v1alpha1.Reservation {
+		return v1alpha1.Reservation{
+			Node: node, UID: f.Node(node).UID, Capability: v1alpha1.CapabilityMaintenance, Object: "NodeMaintenance/gone", Time: metav1.Now(),
+		}
+	}
+	group.Status.Admissions = []v1alpha1.Reservation{left("unused-00")}
+	group.Status.Reservations = []v1alpha1.Reservation{left("unused-02")}
 	if err := f.Client.Status().Update(t.Context(), group); err != nil {
 		t.Fatal(err)
 	}
 	f.Operator(harness.Options{})
-	f.eventuallyBudget("orphan", 0, 0)
-	m := f.Maintain("orphan-01", nil)
+	m := f.Maintain("unused-01", nil)
+	m.Condition(maintenanceplan.ConditionCordoned, maintenanceplan.ReasonWaitingForBudget, "1 of 3 Nodes are unavailable, and maxUnavailable is 1: unused-00")
+	f.EventuallyFree("the maintenance begins", func() error {
+		if !f.Node("unused-01").Spec.Unschedulable {
+			return errors.New("it waits")
+		}
+		return nil
+	})
 	m.Phase(medik8s.PhaseSucceeded)
+	f.eventuallyBudget("unused", 1, 1)
 	m.End()
+	f.eventuallyBudget("unused", 0, 0)
 }

@@ -127,7 +127,7 @@ func (f *fixture) checkWorkers() {
 	first.Phase(medik8s.PhaseSucceeded)
 	second.Phase(medik8s.PhaseSucceeded)
 	third := f.Maintain("docs-worker-02", nil)
-	third.Condition(maintenanceplan.ConditionCordoned, maintenanceplan.ReasonWaitingForBudget, "docs-worker-00 (reserved for Maintenance)")
+	third.Condition(maintenanceplan.ConditionCordoned, maintenanceplan.ReasonWaitingForBudget, "docs-worker-00 (disrupted for Maintenance)")
 	if f.Node("docs-worker-02").Spec.Unschedulable {
 		f.Error("the Node of the maintenance that waits is cordoned")
 	}

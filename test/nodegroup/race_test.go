@@ -104,10 +104,10 @@ func (f *budgetRace) watch() {
 				continue
 			}
 			f.versions.Add(1)
-			reserved := len(object.Status.Reservations)
-			f.most.Store(max(f.most.Load(), int64(reserved)))
-			if limit := object.Spec.Disruption.MaxUnavailable.IntValue(); reserved > limit {
-				f.exceeded <- fmt.Sprintf("%d reservations, where %d are allowed: %+v", reserved, limit, object.Status.Reservations)
+			admitted := len(object.Status.Admissions)
+			f.most.Store(max(f.most.Load(), int64(admitted)))
+			if limit := object.Spec.Disruption.MaxUnavailable.IntValue(); admitted > limit {
+				f.exceeded <- fmt.Sprintf("%d admissions, where %d are allowed: %+v", admitted, limit, object.Status.Admissions)
 			}
 		}
 	}()
@@ -118,6 +118,11 @@ func (f *budgetRace) GroupOf(context.Context, string) (string, error) { return r
 
 // Members implements disruption.Membership.
 func (f *budgetRace) Members(context.Context, string) ([]*corev1.Node, error) { return f.nodes, nil }
+
+// Machines implements disruption.Membership.
+func (f *budgetRace) Machines(context.Context, string, time.Time) (machines plan.Machines, err error) {
+	return machines, nil
+}
 
 // start starts a replica. The cache of one that lags shows what it showed up to that long ago.
 func (f *budgetRace) start(name string, lag time.Duration) *replica {
@@ -182,8 +187,8 @@ func (l *lagging) Get(ctx context.Context, key client.ObjectKey, into client.Obj
 
 // winner is a request that was admitted.
 type winner struct {
-	replica     *replica
-	reservation v1alpha1.Reservation
+	replica *replica
+	request *disruption.Request
 }
 
 // setLimit changes the budget as a user does.
@@ -207,7 +212,7 @@ func (f *budgetRace) race() []winner {
 	var racing sync.WaitGroup
 	for i, node := range f.nodes {
 		r, capability := f.replicas[i%2], capabilities[i/2]
-		request := disruption.Request{Request: plan.Request{
+		request := &disruption.Request{Request: plan.Request{
 			Node: node.Name, UID: node.UID, Capability: capability, Object: fmt.Sprintf("%s/%s", r.name, node.Name),
 		}}
 		racing.Go(func() {
@@ -218,20 +223,21 @@ func (f *budgetRace) race() []winner {
 					late++
 				}
 				mu.Unlock()
-				answer, err := r.budgets.Reserve(ctx, request)
+				permit, _, err := r.budgets.Begin(ctx, request)
+				permit.Done()
 				switch {
 				case err != nil && !apierrors.IsConflict(err):
 					f.Errorf("%s: %v", request.Object, err)
 					return
-				case err == nil && answer.Allowed:
+				case err == nil && permit.Allowed:
 					mu.Lock()
 					defer mu.Unlock()
-					winners = append(winners, winner{r, *answer.Reservation})
+					winners = append(winners, winner{r, request})
 					return
 				}
 				time.Sleep(rand.N(5 * time.Millisecond))
 			}
-			if err := r.budgets.Withdraw(ctx, request); err != nil && !apierrors.IsConflict(err) {
+			if err := r.budgets.End(ctx, request); err != nil && !apierrors.IsConflict(err) {
 				f.Errorf("%s: %v", request.Object, err)
 			}
 		})
@@ -249,9 +255,9 @@ func (f *budgetRace) check(round int, winners []winner) {
 	}
 	var won, recorded []string
 	for _, w := range winners {
-		won = append(won, w.reservation.Object)
+		won = append(won, w.request.Object)
 	}
-	for _, r := range object.Status.Reservations {
+	for _, r := range object.Status.Admissions {
 		recorded = append(recorded, r.Object)
 	}
 	slices.Sort(won)
@@ -261,25 +267,17 @@ func (f *budgetRace) check(round int, winners []winner) {
 	}
 }
 
-// release gives back what was won, each by its winner.
-func (f *budgetRace) release(winners []winner) {
+// release ends the round: the admissions of a minute ago do not count.
+func (f *budgetRace) release() {
 	f.Helper()
-	for _, w := range winners {
-		for {
-			err := w.replica.budgets.Release(f.Context(), raceGroup, w.reservation)
-			if err == nil {
-				break
-			}
-			if !apierrors.IsConflict(err) {
-				f.Fatal(err)
-			}
-			time.Sleep(5 * time.Millisecond)
-		}
+	object := &v1alpha1.NodeGroup{ObjectMeta: metav1.ObjectMeta{Name: raceGroup}}
+	if err := f.admin.Status().Patch(f.Context(), object, client.RawPatch(types.MergePatchType, []byte(`{"status":{"admissions":null}}`))); err != nil {
+		f.Fatal(err)
 	}
 }
 
 // TestRace_LastPlaceOfBudget: two replicas with five capabilities each race for the last places of a budget. No version of the NodeGroup ever has
-// more reservations than the budget allows, and each round ends with all places taken.
+// more admissions than the budget allows, and each round ends with all places taken.
 func TestRace_LastPlaceOfBudget(t *testing.T) {
 	harness.TestAllOnly(t, "400 rounds of a race; the simulation checks every budget")
 	for name, lag := range map[string]time.Duration{"caches follow": 0, "one cache lags": 100 * time.Millisecond} {
@@ -293,9 +291,9 @@ func TestRace_LastPlaceOfBudget(t *testing.T) {
 				winners := f.race()
 				f.check(round, winners)
 				for _, w := range winners {
-					wins[w.replica.name+" "+string(w.reservation.Capability)]++
+					wins[w.replica.name+" "+string(w.request.Capability)]++
 				}
-				f.release(winners)
+				f.release()
 			}
 			select {
 			case exceeded := <-f.exceeded:
@@ -303,9 +301,9 @@ func TestRace_LastPlaceOfBudget(t *testing.T) {
 			default:
 			}
 			if f.most.Load() != 3 {
-				t.Errorf("no version had all places reserved; the most were %d", f.most.Load())
+				t.Errorf("no version had all places taken; the most were %d", f.most.Load())
 			}
-			t.Logf("%d versions, at most %d reservations in one; won: %v", f.versions.Load(), f.most.Load(), wins)
+			t.Logf("%d versions, at most %d admissions in one; won: %v", f.versions.Load(), f.most.Load(), wins)
 			f.clean()
 		})
 	}

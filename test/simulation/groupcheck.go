@@ -7,10 +7,12 @@ import (
 	"time"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
+	"github.com/drover-io/drover/internal/nodelease"
 	"github.com/drover-io/drover/test/harness/budgetcheck"
 )
 
@@ -56,14 +58,12 @@ func (w *world) count(check *groupCheck, pool string) (most int) {
 			there[node.GetUID()] = true
 		}
 	}
-	if group, ok := w.server.get(groupKind, pool).(*v1alpha1.NodeGroup); ok {
-		for i := range group.Status.Reservations {
-			if r := &group.Status.Reservations[i]; !strings.HasPrefix(r.Node, "Machine/") {
-				there[r.UID] = true
-			}
+	now.nodes = len(there)
+	for _, set := range typed[*machinev1beta1.MachineSet](w.server.all(setKind)) {
+		if set.Name == pool {
+			now.nodes = max(now.nodes, int(*set.Spec.Replicas))
 		}
 	}
-	now.nodes = len(there)
 	check.counts = append(slices.DeleteFunc(check.counts, func(c nodeCount) bool { return now.at.Sub(c.at) > countsKept }), now)
 	for _, c := range check.counts {
 		most = max(most, c.nodes)
@@ -71,15 +71,14 @@ func (w *world) count(check *groupCheck, pool string) (most int) {
 	return most
 }
 
-// checkWindows holds that no place is given out while no disruption may begin. A guard that has begun renews its place at any time.
+// checkWindows holds that nothing is admitted while no disruption may begin.
 func (w *world) checkWindows(check *groupCheck, before, after *v1alpha1.NodeGroup) {
-	for _, r := range after.Status.Reservations {
-		isOld := slices.ContainsFunc(before.Status.Reservations, func(b v1alpha1.Reservation) bool {
-			return b.Node == r.Node && b.UID == r.UID && b.Object == r.Object &&
-				b.Capability == r.Capability && (b.Time.Equal(&r.Time) || r.Capability == v1alpha1.CapabilityMetadata)
+	for _, r := range after.Status.Admissions {
+		isOld := slices.ContainsFunc(before.Status.Admissions, func(b v1alpha1.Reservation) bool {
+			return b.Node == r.Node && b.UID == r.UID && b.Object == r.Object && b.Capability == r.Capability && b.Time.Equal(&r.Time)
 		})
 		if !isOld && !check.timetable.isOpen(r.Time.UTC()) {
-			_ = w.fault("NodeGroup %s: Node %s is reserved at %s for %s, outside of its windows: %+v", after.Name, r.Node, r.Time.UTC(), r.Object,
+			_ = w.fault("NodeGroup %s: Node %s is admitted at %s for %s, outside of its windows: %+v", after.Name, r.Node, r.Time.UTC(), r.Object,
 				check.timetable)
 		}
 	}
@@ -93,6 +92,8 @@ func (w *world) checkGroups(wr *write) {
 		pool = wr.key
 	case *machinev1beta1.Machine, *corev1.Node:
 		pool = poolOf(wr.after.GetName())
+	case *coordinationv1.Lease:
+		pool = poolOf(strings.TrimPrefix(wr.after.GetName(), nodelease.Name("")))
 	}
 	check := w.groups[pool]
 	if check == nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
 	"github.com/drover-io/drover/internal/disruption"
+	disruptionplan "github.com/drover-io/drover/internal/disruption/plan"
 	"github.com/drover-io/drover/internal/drain/engine"
 	"github.com/drover-io/drover/internal/expectations"
 	"github.com/drover-io/drover/internal/machineapi/lookup"
@@ -61,6 +62,7 @@ func (p *process) runGroups(
 	}
 	budgets := disruption.New(disruption.Options{
 		Reader: places.cache, Writer: places, Membership: membershipOfBudgets, Windows: windows,
+		Pace: func(group *v1alpha1.NodeGroup) disruptionplan.Pace { return groupplan.PaceOf(group, nil) },
 		Written: expectations.NewOwned(places.cache, func() client.Object { return &v1alpha1.NodeGroup{} },
 			expectations.OwnedOptions{Live: p.expectationsOf("disruption")}),
 	})
@@ -69,7 +71,7 @@ func (p *process) runGroups(
 		return nodegroup.Run(ctx, groups.cache, nodegroup.Dependencies{
 			Cache: groups.cache, Writer: groups, Recorder: recorder, Metrics: groupMetrics, Finder: finder, Admissions: admissions,
 			Budgets: budgets, Live: p.expectationsOf("node-groups"),
-		}, nodegroup.Options{Protected: ownership.DefaultProtected(), Machines: all, Exists: reservedFor{p.clientFor("node-groups", true)}.exists})
+		}, nodegroup.Options{Protected: ownership.DefaultProtected(), Machines: all})
 	})
 	p.begin(func() error {
 		return nodes.Run(ctx, written.cache, nodes.Dependencies{
@@ -106,32 +108,6 @@ func (p *process) runMaintenance(ctx context.Context, kind *maintenance.Group, d
 // expectationsOf asks the API server about own writes that the cache does not show for long.
 func (p *process) expectationsOf(controller string) *expectations.Live {
 	return expectations.NewLive(p.clientFor(controller, true), known())
-}
-
-// reservedFor finds the objects of reservations at the API server, as the operator does.
-type reservedFor struct{ live client.Reader }
-
-// exists reports whether what a reservation is for goes on.
-func (r reservedFor) exists(ctx context.Context, reservation *v1alpha1.Reservation) (bool, error) {
-	kind, name, _ := strings.Cut(reservation.Object, "/")
-	if reservation.Capability == v1alpha1.CapabilityMetadata {
-		kind, name = "Lease", nodelease.DefaultNamespace+"/"+nodelease.Name(reservation.Node)
-	}
-	object := kindNamed(kind).make()
-	namespace, name, namespaced := strings.Cut(name, "/")
-	if !namespaced {
-		namespace, name = "", namespace
-	}
-	err := r.live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, object)
-	if err != nil {
-		return false, client.IgnoreNotFound(err)
-	}
-	if kind == "Machine" && object.GetDeletionTimestamp() == nil {
-		node := &corev1.Node{}
-		err := r.live.Get(ctx, client.ObjectKey{Name: reservation.Node}, node)
-		return err == nil && node.Status.Conditions[0].Status != corev1.ConditionTrue, client.IgnoreNotFound(err)
-	}
-	return true, nil
 }
 
 // poolOf returns the name of the pool that a Machine was made for.

@@ -244,7 +244,7 @@ type Replacement struct {
 	MinReadySeconds int32 `json:"minReadySeconds,omitempty"`
 	// ProgressDeadline is how long a new Machine may take to become Ready before the replacement stops. It goes on when the template changes, or when
 	// a user resumes it with the annotation drover.dev/resume-rollout: that replaces new Machines that have failed, and gives others as much time again.
-	// It is also how long a Node that is gone keeps its place in the budget when no other one takes its place.
+	// It is also how long a Machine that is made in place of a deleted one counts as unavailable while it is not Ready.
 	//
 	// +optional
 	// +kubebuilder:default="30m"
@@ -254,9 +254,9 @@ type Replacement struct {
 	ProgressDeadline *metav1.Duration `json:"progressDeadline,omitempty"`
 }
 
-// Reservation is a Node, or a Machine that never had one, that a capability may disrupt within its group's budget. It is recorded before that.
+// Reservation is a Node, or a Machine that has none, that a capability disrupts.
 type Reservation struct {
-	// Node is the Node's name, or, for the remediation of a Machine that never had a Node, Machine/NAMESPACE/NAME.
+	// Node is the Node's name, or, for a Machine that has no Node, Machine/NAMESPACE/NAME.
 	//
 	// +kubebuilder:validation:MaxLength=330
 	Node string `json:"node"`
@@ -272,6 +272,12 @@ type Reservation struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=600
 	Object string `json:"object,omitempty"`
-	// Time is when the reservation was made or renewed.
+	// ObjectUID is the UID of what it is disrupted for: another object of the same name is another disruption.
+	//
+	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=64
+	ObjectUID types.UID `json:"objectUID,omitempty"`
+	// Time is when the disruption was allowed, or since when the cluster shows it.
 	Time metav1.Time `json:"time"`
 }

@@ -71,7 +71,8 @@ type NodeGroupStatus struct {
 	//
 	// +optional
 	Held int32 `json:"held,omitempty"`
-	// Unavailable is how many count against the budget: those with a sign that they are unavailable, and those with a reservation, gone ones included.
+	// Unavailable is how many count against the budget: those with a sign that they are unavailable, those that a capability disrupts, and those that
+	// the MachineSets lack for Machines that were deleted.
 	//
 	// +optional
 	// +kubebuilder:default=0
@@ -113,7 +114,7 @@ type NodeGroupStatus struct {
 	// +kubebuilder:validation:MaxItems=256
 	// +kubebuilder:validation:items:MaxLength=400
 	OwnedKeys []string `json:"ownedKeys,omitempty"`
-	// Reservations are the Nodes that are being disrupted within the budget.
+	// Reservations are the Nodes that capabilities disrupt, as the cluster shows it: it is for people, and Drover decides nothing by it.
 	//
 	// +optional
 	// +listType=map
@@ -121,7 +122,16 @@ type NodeGroupStatus struct {
 	// +listMapKey=capability
 	// +kubebuilder:validation:MaxItems=512
 	Reservations []Reservation `json:"reservations,omitempty"`
-	// LastRemediationTime is when the last remediation of a Machine was reserved; spec.disruption.remediation.minInterval counts from it.
+	// Admissions are the disruptions that were allowed lately. An entry counts against the budget for a minute: by then the cluster shows the work.
+	// Entries that are older stay until the next one is added, and mean nothing.
+	//
+	// +optional
+	// +listType=map
+	// +listMapKey=node
+	// +listMapKey=capability
+	// +kubebuilder:validation:MaxItems=512
+	Admissions []Reservation `json:"admissions,omitempty"`
+	// LastRemediationTime is when the last remediation of a Machine was allowed; spec.disruption.remediation.minInterval counts from it.
 	//
 	// +optional
 	LastRemediationTime *metav1.Time `json:"lastRemediationTime,omitempty"`

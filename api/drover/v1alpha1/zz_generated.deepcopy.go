@@ -341,6 +341,13 @@ func (in *NodeGroupStatus) DeepCopyInto(out *NodeGroupStatus) {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
 	}
+	if in.Admissions != nil {
+		in, out := &in.Admissions, &out.Admissions
+		*out = make([]Reservation, len(*in))
+		for i := range *in {
+			(*in)[i].DeepCopyInto(&(*out)[i])
+		}
+	}
 	if in.LastRemediationTime != nil {
 		in, out := &in.LastRemediationTime, &out.LastRemediationTime
 		*out = (*in).DeepCopy()

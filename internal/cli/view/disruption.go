@@ -52,7 +52,7 @@ func (in *GroupInput) disruption() *disruptionplan.Input {
 	}
 	return &disruptionplan.Input{
 		Now: in.Now, Group: in.Group.NodeGroup, Members: disruptionplan.NewMembers(nodes...), Window: plan.WindowOf(in.Group.NodeGroup, in.Now),
-		Waiting: &disruptionplan.Queue{},
+		Waiting: &disruptionplan.Queue{}, Disrupted: in.Group.Status.Reservations,
 	}
 }
 

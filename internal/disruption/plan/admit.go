@@ -9,16 +9,23 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
+	"github.com/drover-io/drover/internal/controller"
 )
 
 // MaxReservations is how many reservations the status of a NodeGroup can have.
 const MaxReservations = 512
 
-// Recheck is when a request that waits for others is decided again without an event: a node lease expires without one.
-const Recheck = time.Minute
+// Recheck is when a request that waits is made again at the latest.
+const Recheck = controller.RetryBudget
 
-// gateRecheck is the same for a request that waits for a user, who removes spec.suspend or corrects a window.
-const gateRecheck = 10 * time.Minute
+// Patience is how long a request is kept after the time at which it is to be made again. One whose object is gone is not made again.
+const Patience = 20 * time.Second
+
+// AdmissionTime is how long an admission counts: by then the work has begun, and shows in the cluster, or it never begins.
+const AdmissionTime = time.Minute
+
+// BeginWithin is how long after its admission, by a clock that does not jump, work may begin.
+const BeginWithin = AdmissionTime / 2
 
 // Request asks for a place in the budget, to disrupt a Node.
 type Request struct {
@@ -26,20 +33,23 @@ type Request struct {
 	// no Node.
 	Node string
 	UID  types.UID
-	// Capability is what disrupts the Node, Object what it does that for.
+	// Capability is what disrupts the Node, Object what it does that for, as kind/name or kind/namespace/name, and ObjectUID that object's UID.
 	Capability v1alpha1.Capability
 	Object     string
+	ObjectUID  types.UID
 	// Person reports that a person asked for the disruption: a NodeMaintenance that no controller owns.
 	Person bool
 	// Since is when the object began to wait.
 	Since time.Time
-	// Begun reports that the work may have begun: it keeps the place that it has.
+	// Begun reports that the work may have begun: it goes on whatever the budget says.
 	Begun bool
 }
 
 // reservation returns what is recorded when the request is admitted.
 func (r *Request) reservation(now time.Time) v1alpha1.Reservation {
-	return v1alpha1.Reservation{Node: r.Node, UID: r.UID, Capability: r.Capability, Object: r.Object, Time: metav1.NewTime(now)}
+	return v1alpha1.Reservation{
+		Node: r.Node, UID: r.UID, Capability: r.Capability, Object: r.Object, ObjectUID: r.ObjectUID, Time: metav1.NewTime(now).Rfc3339Copy(),
+	}
 }
 
 // Window says whether disruptions may begin now. The zero value is an open one without end.
@@ -55,9 +65,17 @@ type Window struct {
 type Input struct {
 	Now   time.Time
 	Group *v1alpha1.NodeGroup
-	// Members are those of the group, Leased the names of the Nodes that have a valid lease.
+	// Members are those of the group. Signs are those of members that are no part of the Node: a lease, a Machine that is being deleted.
 	Members *Members
-	Leased  map[string]bool
+	Signs   map[string]Sign
+	// Disrupted are the Nodes that capabilities disrupt, and the Machines that are owed for one that a capability has deleted.
+	Disrupted []v1alpha1.Reservation
+	// Admissions are those of the group that count; they are among Disrupted.
+	Admissions []v1alpha1.Reservation
+	// Missing is how many Nodes the MachineSets of the group lack, growth aside. Lacking has how many Machines each capability has deleted for
+	// which there is no new one yet.
+	Missing int
+	Lacking map[v1alpha1.Capability]int
 	Window  Window
 	// Waiting are the requests of the group that wait.
 	Waiting *Queue
@@ -65,18 +83,14 @@ type Input struct {
 
 // Answer is the decision about a request.
 type Answer struct {
-	// Allowed reports that the disruption may begin, once Reservation is recorded.
+	// Allowed reports that the disruption may begin, once Admission is recorded.
 	Allowed bool
-	// Reservation is nil where no reservation is needed. Recorded reports that the group has it already.
-	Reservation *v1alpha1.Reservation
-	Recorded    bool
+	// Admission is nil where nothing is to be recorded.
+	Admission *v1alpha1.Reservation
 	// Reason and Message say why the request waits, or, where it is allowed, which limit it exceeds.
 	Reason, Message string
 	// After is when to ask again without an event; zero is never.
 	After time.Duration
-	// Release reports that Reservation, which the group has for a request that has to wait, is to be released: no work begins with it any more.
-	Release bool
-
 	Counts
 }
 
@@ -91,37 +105,51 @@ func message(format string, arguments ...any) func() string {
 	return func() string { return fmt.Sprintf(format, arguments...) }
 }
 
-// Admit decides about a request.
+// Admit decides about a request. What the cluster shows already of its own work, or its own admission, does not count against it.
 func Admit(in *Input, request *Request) Answer {
 	switch {
-	case in.Group == nil:
+	case in.Group == nil, request.Begun:
 		return Answer{Allowed: true}
 	case in.Group.Spec.Disruption == nil:
-		if in.Group.Spec.Suspend && !request.Begun {
+		if in.Group.Spec.Suspend {
 			return in.withoutBudget(request)
 		}
 		return Answer{Allowed: true}
 	}
+	counts := newTally(in).Counts
+	in, hasPlace := in.without(request)
 	t := newTally(in)
-	counts := t.Counts // before others in the queue are counted
-	if recorded := in.recorded(request); recorded != nil {
-		return in.admitRecorded(request, recorded, counts)
-	}
 	refused := gate(in, request)
 	if refused == nil {
 		refused = t.check(in, request)
 	}
-	answer := Answer{Allowed: true, Reservation: in.reservation(request), Counts: counts}
+	answer := Answer{Allowed: true, Admission: in.admission(request), Counts: counts}
 	if in.reports(request) {
 		return in.report(answer, refused)
 	}
-	if refused == nil {
+	if refused == nil && !hasPlace {
 		refused = t.turn(in, request)
 	}
 	if refused != nil {
 		return in.denied(refused, counts)
 	}
 	return answer
+}
+
+// without returns the input without the disruption that a request is for, and whether there is one.
+func (in *Input) without(request *Request) (without *Input, found bool) {
+	own := slices.IndexFunc(in.Disrupted, func(r v1alpha1.Reservation) bool { return request.Matches(&r) })
+	if own < 0 {
+		return in, false
+	}
+	out := *in
+	out.Disrupted = slices.DeleteFunc(slices.Clone(in.Disrupted), func(r v1alpha1.Reservation) bool { return request.Matches(&r) })
+	if request.Capability == v1alpha1.CapabilityRemediation && in.Group.Status.LastRemediationTime.Equal(&in.Disrupted[own].Time) {
+		group := *in.Group
+		group.Status.LastRemediationTime = nil // its own, which has kept the interval
+		out.Group = &group
+	}
+	return &out, true
 }
 
 // withoutBudget decides about a request of a suspended group that has no budget.
@@ -133,66 +161,13 @@ func (in *Input) withoutBudget(request *Request) Answer {
 	return in.denied(refused, Counts{})
 }
 
-// admitRecorded decides about a request whose reservation the group has. Unless its work has begun, the place is compared again with the windows and
-// with what the others leave of the budget.
-func (in *Input) admitRecorded(request *Request, recorded *v1alpha1.Reservation, counts Counts) Answer {
-	answer := Answer{Allowed: true, Recorded: true, Reservation: recorded, Counts: counts}
-	if request.Begun {
-		return answer
-	}
-	refused := gate(in, request)
-	if refused == nil {
-		refused = newTally(in.without(recorded)).check(in, request)
-	}
-	if in.reports(request) {
-		return in.report(answer, refused)
-	}
-	if refused != nil {
-		answer = in.denied(refused, counts)
-		answer.release(recorded, in.Now)
-	}
-	return answer
-}
-
-// without returns the input of a group that does not have a reservation.
-func (in *Input) without(recorded *v1alpha1.Reservation) *Input {
-	group, out := *in.Group, *in
-	group.Status.Reservations = slices.DeleteFunc(slices.Clone(group.Status.Reservations), func(r v1alpha1.Reservation) bool { return r == *recorded })
-	if recorded.Capability == v1alpha1.CapabilityRemediation {
-		group.Status.LastRemediationTime = nil // it is that of the reservation, which has kept the interval
-	}
-	out.Group = &group
-	return &out
-}
-
-// release has the place of a request that has to wait released as soon as an orphaned one would be: until then its writer, which may be a previous
-// leader, may begin, or may have begun without the cache showing it.
-func (a *Answer) release(recorded *v1alpha1.Reservation, now time.Time) {
-	wait := untilOrphaned(recorded, now)
-	if wait > 0 {
-		a.After = min(a.After, wait)
-		return
-	}
-	a.Release, a.Reservation = true, recorded
-}
-
-// recorded returns the reservation of a request that the group has; nil for none.
-func (in *Input) recorded(request *Request) *v1alpha1.Reservation {
-	for i := range in.Group.Status.Reservations {
-		if recorded := &in.Group.Status.Reservations[i]; request.Matches(recorded) {
-			return new(*recorded)
-		}
-	}
-	return nil
-}
-
-// reservation returns what is recorded for a request.
-func (in *Input) reservation(request *Request) *v1alpha1.Reservation {
-	reservation := request.reservation(in.Now)
+// admission returns what is recorded for a request.
+func (in *Input) admission(request *Request) *v1alpha1.Reservation {
+	admission := request.reservation(in.Now)
 	if member, found := in.Members.get(request.Node, request.UID); found {
-		reservation.UID = member.UID
+		admission.UID = member.UID
 	}
-	return &reservation
+	return &admission
 }
 
 // report admits a person's request, with the reason for which another one would wait.
@@ -201,7 +176,7 @@ func (in *Input) report(answer Answer, refused *denial) Answer {
 		return answer
 	}
 	if refused.reason == ReasonTooManyReservations {
-		answer.Reservation = nil
+		answer.Admission = nil
 	}
 	answer.Reason, answer.Message = ReasonBudgetExceeded, fmt.Sprintf("NodeGroup %s: %s", in.Group.Name, refused.message())
 	return answer
@@ -221,7 +196,7 @@ func Next(in *Input, most int) (requests []Request) {
 			break
 		}
 		if in.reports(&waiting) || gate(in, &waiting) == nil && t.check(in, &waiting) == nil {
-			t.reserve(in.reservation(&waiting))
+			t.reserve(in.admission(&waiting))
 			requests = append(requests, waiting)
 		}
 	}
@@ -231,17 +206,30 @@ func Next(in *Input, most int) (requests []Request) {
 // Count returns what the budget of a group is compared with.
 func Count(in *Input) Counts { return newTally(in).Counts }
 
-// Matches reports whether a reservation is the one of a request, also if the Machine had no Node yet when it was made.
-func (r *Request) Matches(reservation *v1alpha1.Reservation) bool {
-	if key := KeyOf(reservation); key != r.Key() {
-		return key == r.keyWithoutNode()
+// Matches reports whether a disruption is that of a request, also if the Machine had no Node yet when it was admitted.
+func (r *Request) Matches(of *v1alpha1.Reservation) bool {
+	switch {
+	case of.Capability != r.Capability, of.Object != r.Object, r.ObjectUID != "" && of.ObjectUID != "" && r.ObjectUID != of.ObjectUID:
+		return false
+	case of.Node != r.Node:
+		return isMachine(r.Object) && of.Node == r.Object
 	}
-	return r.UID == "" || r.UID == reservation.UID
+	return r.UID == "" || r.UID == of.UID
+}
+
+// FreshAdmissions returns the admissions of a group that count. One that lies farther ahead than AdmissionTime was recorded by a clock that was wrong.
+func FreshAdmissions(group *v1alpha1.NodeGroup, now time.Time) (fresh []v1alpha1.Reservation) {
+	for i := range group.Status.Admissions {
+		if age := now.Sub(group.Status.Admissions[i].Time.Time); age < AdmissionTime && age > -AdmissionTime {
+			fresh = append(fresh, group.Status.Admissions[i])
+		}
+	}
+	return fresh
 }
 
 // KeyOf returns the key of a reservation.
 func KeyOf(reservation *v1alpha1.Reservation) Key {
-	return Key{reservation.Node, reservation.Capability, reservation.Object}
+	return Key{reservation.Node, reservation.Capability, reservation.Object, reservation.ObjectUID}
 }
 
 // reports reports whether a request is admitted even where the budget has no place for it, no window is open or the group is suspended.
@@ -258,11 +246,11 @@ func (in *Input) denied(d *denial, counts Counts) Answer {
 func gate(in *Input, request *Request) *denial {
 	switch spec := &in.Group.Spec; {
 	case spec.Suspend:
-		return &denial{reason: ReasonSuspended, after: gateRecheck, message: message("spec.suspend is set; disruptions wait until it is removed")}
+		return &denial{reason: ReasonSuspended, after: Recheck, message: message("spec.suspend is set; disruptions wait until it is removed")}
 	case in.Window.Closed && !slices.Contains(spec.Disruption.Exempt, request.Capability):
-		d := &denial{reason: in.Window.Reason, after: gateRecheck, message: message("%s", in.Window.Message)}
+		d := &denial{reason: in.Window.Reason, after: Recheck, message: message("%s", in.Window.Message)}
 		if !in.Window.Changes.IsZero() {
-			d.after = max(in.Window.Changes.Sub(in.Now), time.Millisecond)
+			d.after = min(max(in.Window.Changes.Sub(in.Now), time.Millisecond), Recheck)
 		}
 		return d
 	}
@@ -278,7 +266,7 @@ func (t *tally) turn(in *Input, request *Request) *denial {
 		if waiting.Key() == request.Key() || gate(in, &waiting) != nil || t.check(in, &waiting) != nil {
 			continue
 		}
-		t.reserve(in.reservation(&waiting))
+		t.reserve(in.admission(&waiting))
 		if t.check(in, request) != nil {
 			const text = "%s waits for its turn: %s of %s is first"
 			return &denial{

@@ -26,8 +26,8 @@ func (c *admitCase) run(t *testing.T) {
 	if answer.Allowed != (c.wantReason == "") || answer.Reason != c.wantReason || !strings.Contains(answer.Message, c.wantMessage) {
 		t.Errorf("allowed %v, reason %q: %s", answer.Allowed, answer.Reason, answer.Message)
 	}
-	if c.wantReason == "" && (answer.Reservation == nil || answer.Reservation.Node != c.request.Node || answer.Reservation.UID != c.request.UID) {
-		t.Errorf("the reservation is %+v", answer.Reservation)
+	if c.wantReason == "" && !c.request.Begun && (answer.Admission == nil || answer.Admission.Node != c.request.Node || answer.Admission.UID != c.request.UID) {
+		t.Errorf("the reservation is %+v", answer.Admission)
 	}
 	if c.wantReason != "" && (!strings.HasPrefix(answer.Message, "NodeGroup workers: ") || answer.After != c.wantAfter) {
 		t.Errorf("ask again after %s: %s", answer.After, answer.Message)
@@ -45,7 +45,7 @@ func TestAdmit_Budget(t *testing.T) {
 		},
 		"another Node is leased":     {newFixture(3, withLease("n1")), n0, ReasonBudgetExhausted, "n1 (Leased)", Recheck},
 		"another Node is not Ready":  {newFixture(3, withNode(1, notReady)), n0, ReasonBudgetExhausted, "n1 (NotReady)", Recheck},
-		"another Node is reserved":   {newFixture(3, withReservation("n1", metadata)), n0, ReasonBudgetExhausted, "n1 (reserved for Metadata)", Recheck},
+		"another Node is reserved":   {newFixture(3, withReservation("n1", metadata)), n0, ReasonBudgetExhausted, "n1 (disrupted for Metadata)", Recheck},
 		"a reserved Node is gone":    {newFixture(3, withReservation("gone", remediation)), n0, ReasonBudgetExhausted, "1 of 4 Nodes", Recheck},
 		"another Node is joining":    {newFixture(3, withNode(1, notReady, uninitialized)), n0, "", "", 0},
 		"a joining Node is reserved": {newFixture(3, withNode(1, uninitialized), withReservation("n1", remediation)), n0, "", "", 0},
@@ -113,7 +113,7 @@ func TestAdmit_Ceilings(t *testing.T) {
 		"below": {newFixture(6, max, withCeiling(upgrade, "2"), withReservation("n1", upgrade)), one, "", "", 0},
 		"reached": {
 			newFixture(6, max, withCeiling(upgrade, "1"), withReservation("n1", upgrade)),
-			one, ReasonCapabilityExhausted, "1 Nodes are reserved for Upgrade, and its maxUnavailable is 1", Recheck,
+			one, ReasonCapabilityExhausted, "1 Nodes are disrupted for Upgrade, and its maxUnavailable is 1", Recheck,
 		},
 		"reached by another": {newFixture(6, max, withCeiling(upgrade, "1"), withReservation("n1", metadata)), one, "", "", 0},
 		"of another":         {newFixture(6, max, withCeiling(metadata, "0")), one, "", "", 0},
@@ -146,11 +146,11 @@ func TestAdmit_Ceilings(t *testing.T) {
 		},
 		"remediation: interval not over": {
 			newFixture(6, max, limits("2", 90*time.Minute), withReservation("n1", remediation)), newRequest("n0", remediation), ReasonRemediationInterval,
-			"the last remediation began at 2026-11-23T11:00:00Z, and minInterval is 1h30m0s", 30 * time.Minute,
+			"the last remediation began at 2026-11-23T11:00:00Z, and minInterval is 1h30m0s", Recheck,
 		},
 		"remediation: interval since one that is over": {
 			newFixture(6, max, limits("2", time.Hour), remediated(time.Minute)),
-			newRequest("n0", remediation), ReasonRemediationInterval, "", 59 * time.Minute,
+			newRequest("n0", remediation), ReasonRemediationInterval, "", Recheck,
 		},
 		"remediation: the last one by a clock that was a day ahead": {
 			newFixture(6, max, limits("2", time.Hour), remediated(-24*time.Hour)), newRequest("n0", remediation), "", "", 0,
@@ -167,20 +167,17 @@ func TestAdmit_SuspendAndWindows(t *testing.T) {
 	frozen := withWindow(Window{Closed: true, Reason: ReasonFrozen, Message: "frozen for the holidays"})
 	exemptions := withSpec(func(spec *v1alpha1.Disruption) { spec.Exempt = []v1alpha1.Capability{remediation} })
 	for name, test := range map[string]admitCase{
-		"suspended":            {newFixture(3, suspended), newRequest("n0", upgrade), ReasonSuspended, "spec.suspend is set", gateRecheck},
-		"suspended, not Ready": {newFixture(3, suspended, withNode(0, notReady)), newRequest("n0", remediation), ReasonSuspended, "", gateRecheck},
-		"window closed":        {newFixture(3, closed), newRequest("n0", upgrade), ReasonWindowClosed, "until 22:00", 10 * time.Hour},
+		"suspended":            {newFixture(3, suspended), newRequest("n0", upgrade), ReasonSuspended, "spec.suspend is set", Recheck},
+		"suspended, not Ready": {newFixture(3, suspended, withNode(0, notReady)), newRequest("n0", remediation), ReasonSuspended, "", Recheck},
+		"window closed":        {newFixture(3, closed), newRequest("n0", upgrade), ReasonWindowClosed, "until 22:00", Recheck},
 		"window closed, recorded": {
-			newFixture(3, closed, withReservation("n0", upgrade)), newRequest("n0", upgrade), ReasonWindowClosed, "", 10 * time.Hour,
+			newFixture(3, closed, withReservation("n0", upgrade)), newRequest("n0", upgrade), ReasonWindowClosed, "", Recheck,
 		},
 		"window closed, recorded and begun": {newFixture(3, closed, withReservation("n0", upgrade)), begun(newRequest("n0", upgrade)), "", "", 0},
-		"window closed, begun without a place": {
-			newFixture(3, closed), begun(newRequest("n0", upgrade)), ReasonWindowClosed, "", 10 * time.Hour,
-		},
-		"frozen":                           {newFixture(3, frozen), newRequest("n0", upgrade), ReasonFrozen, "holidays", gateRecheck},
-		"window closed, exempt":            {newFixture(3, closed, exemptions), newRequest("n0", remediation), "", "", 0},
-		"window closed, another is exempt": {newFixture(3, closed, exemptions), newRequest("n0", upgrade), ReasonWindowClosed, "", 10 * time.Hour},
-		"window closed, none is exempt":    {newFixture(3, closed), newRequest("n0", remediation), ReasonWindowClosed, "", 10 * time.Hour},
+		"frozen":                            {newFixture(3, frozen), newRequest("n0", upgrade), ReasonFrozen, "holidays", Recheck},
+		"window closed, exempt":             {newFixture(3, closed, exemptions), newRequest("n0", remediation), "", "", 0},
+		"window closed, another is exempt":  {newFixture(3, closed, exemptions), newRequest("n0", upgrade), ReasonWindowClosed, "", Recheck},
+		"window closed, none is exempt":     {newFixture(3, closed), newRequest("n0", remediation), ReasonWindowClosed, "", Recheck},
 	} {
 		t.Run(name, test.run)
 	}
@@ -225,8 +222,8 @@ func TestAdmit_Person(t *testing.T) {
 			if answer.Allowed != test.allowed || answer.Reason != test.reason || !strings.Contains(answer.Message, test.message) {
 				t.Errorf("allowed %v, reason %q: %s", answer.Allowed, answer.Reason, answer.Message)
 			}
-			if (answer.Reservation == nil) != test.withoutReservation {
-				t.Errorf("the reservation is %+v", answer.Reservation)
+			if (answer.Admission == nil) != test.withoutReservation {
+				t.Errorf("the reservation is %+v", answer.Admission)
 			}
 		})
 	}
@@ -244,7 +241,7 @@ func withManyReservations(f *fixture) {
 
 func TestAdmit_TooManyReservations(t *testing.T) {
 	for name, test := range map[string]admitCase{
-		"Ready":     {newFixture(3, withManyReservations), newRequest("n0", upgrade), ReasonTooManyReservations, "there are 512 reservations", Recheck},
+		"Ready":     {newFixture(3, withManyReservations), newRequest("n0", upgrade), ReasonTooManyReservations, "512 Nodes are being disrupted", Recheck},
 		"not Ready": {newFixture(3, withManyReservations, withNode(0, notReady)), newRequest("n0", upgrade), ReasonTooManyReservations, "", Recheck},
 	} {
 		t.Run(name, test.run)
@@ -255,7 +252,7 @@ func TestAdmit_NoBudget(t *testing.T) {
 	withoutBudget := newFixture(3, func(f *fixture) { f.Group.Spec.Disruption = nil })
 	for name, in := range map[string]*Input{"no group": {Now: now}, "no spec.disruption": &withoutBudget.Input} {
 		request := newRequest("n0", upgrade)
-		if answer := Admit(in, &request); !answer.Allowed || answer.Reservation != nil {
+		if answer := Admit(in, &request); !answer.Allowed || answer.Admission != nil {
 			t.Errorf("%s: %+v", name, answer)
 		}
 	}
@@ -278,81 +275,60 @@ func TestAdmit_NoBudget(t *testing.T) {
 	}
 }
 
-func TestAdmit_Recorded(t *testing.T) {
-	group := newFixture(3, withReservation("n0", upgrade))
-	request := newRequest("n0", upgrade)
-	answer := Admit(&group.Input, &request)
-	if !answer.Allowed || !answer.Recorded || !answer.Reservation.Time.Time.Equal(now.Add(-time.Hour)) {
-		t.Errorf("the answer is %+v", answer)
-	}
-	other := request
-	if other.Object = "another"; Admit(&group.Input, &other).Recorded {
-		t.Error("the reservation of another object counts")
-	}
-	if other, other.UID = request, "new"; Admit(&group.Input, &other).Recorded {
-		t.Error("the reservation of an earlier Node of the same name counts")
-	}
-}
-
-// A place that was recorded and not used is compared with the budget and the windows again. It is given back when no work can begin with it any more.
-func TestAdmit_RecordedNotBegun(t *testing.T) {
+// What the cluster shows of a request's own work, or its own admission, does not count against it; the budget and the windows do.
+func TestAdmit_OwnPlace(t *testing.T) {
 	two, closed := withMax("2"), withWindow(Window{Closed: true, Reason: ReasonWindowClosed, Message: "closed"})
-	reserved, other := withReservation("n0", upgrade), withReservation("n1", metadata)
-	paced := withSpec(func(spec *v1alpha1.Disruption) {
-		spec.Remediation = &v1alpha1.RemediationPace{MinInterval: &metav1.Duration{Duration: 2 * time.Hour}}
-	})
-	recorded := func(ago time.Duration) func(*fixture) {
-		return func(f *fixture) { f.Group.Status.Reservations[0].Time = metav1.NewTime(now.Add(-ago)) }
+	own, other := withReservation("n0", upgrade), withReservation("n1", metadata)
+	paced := func(f *fixture) {
+		withSpec(func(spec *v1alpha1.Disruption) {
+			spec.Remediation = &v1alpha1.RemediationPace{MinInterval: &metav1.Duration{Duration: 2 * time.Hour}}
+		})(f)
+		f.Group.Status.LastRemediationTime = &f.Disrupted[0].Time
 	}
+	request := newRequest("n0", upgrade)
+	another := request
+	another.Object = "x"
 	for name, test := range map[string]struct {
-		group      *fixture
-		request    Request
-		wantReason string
-		wantAfter  time.Duration
-		wantFreed  bool
+		group   *fixture
+		request Request
+		want    string
 	}{
-		"within the budget": {newFixture(3, two, reserved, other), newRequest("n0", upgrade), "", 0, false},
-		"its own place does not count against it": {
-			newFixture(3, reserved, withNode(0, cordoned)), newRequest("n0", upgrade), "", 0, false,
-		},
-		"as many others as the budget: given back": {
-			newFixture(3, reserved, withNode(1, cordoned)), newRequest("n0", upgrade), ReasonBudgetExhausted, Recheck, true,
-		},
-		"begun, as many others as the budget": {
-			newFixture(3, reserved, withNode(1, cordoned)), begun(newRequest("n0", upgrade)), "", 0, false,
-		},
-		"the budget is smaller now: given back": {
-			newFixture(3, reserved, other), newRequest("n0", upgrade), ReasonBudgetExhausted, Recheck, true,
-		},
-		"its own remediation is not the last one": {
-			newFixture(3, paced, withReservation("n0", remediation)), newRequest("n0", remediation), "", 0, false,
-		},
-		"another waits: it has its place": {
-			newFixture(3, reserved, withWaiting("n1", remediation, 2*time.Hour)), newRequest("n0", upgrade), "", 0, false,
-		},
-		"window closed: given back": {newFixture(3, reserved, closed), newRequest("n0", upgrade), ReasonWindowClosed, gateRecheck, true},
-		"recorded a minute ago: its writer may begin": {
-			newFixture(3, reserved, closed, recorded(80*time.Second)), newRequest("n0", upgrade), ReasonWindowClosed, 40 * time.Second, false,
-		},
-		"recorded by a clock that was an hour ahead: given back": {
-			newFixture(3, reserved, closed, recorded(-time.Hour)), newRequest("n0", upgrade), ReasonWindowClosed, gateRecheck, true,
-		},
-		"of another object: not given back": {
-			newFixture(3, reserved, closed), Request{Node: "n0", UID: "uid-of-n0", Capability: upgrade, Object: "x"}, ReasonWindowClosed, gateRecheck, false,
-		},
+		"within the budget":                   {newFixture(3, two, own, other), request, ""},
+		"it does not count against itself":    {newFixture(3, own, withNode(0, cordoned)), request, ""},
+		"as many others as the budget":        {newFixture(3, own, withNode(1, cordoned)), request, ReasonBudgetExhausted},
+		"begun, as many others as the budget": {newFixture(3, own, withNode(1, cordoned)), begun(request), ""},
+		"the budget is smaller now":           {newFixture(3, own, other), request, ReasonBudgetExhausted},
+		"its own remediation is the last one": {newFixture(3, withReservation("n0", remediation), paced), newRequest("n0", remediation), ""},
+		"another waits: it has its place":     {newFixture(3, own, withWaiting("n1", remediation, 2*time.Hour)), request, ""},
+		"window closed":                       {newFixture(3, own, closed), request, ReasonWindowClosed},
+		"of another object":                   {newFixture(3, two, withCeiling(upgrade, "0"), own), another, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			answer := Admit(&test.group.Input, &test.request)
-			if answer.Allowed != (test.wantReason == "") || answer.Reason != test.wantReason || answer.After != test.wantAfter {
-				t.Errorf("allowed %v, reason %q, after %s: %s", answer.Allowed, answer.Reason, answer.After, answer.Message)
+			if answer.Allowed != (test.want == "") || answer.Reason != test.want {
+				t.Errorf("allowed %v, reason %q: %s", answer.Allowed, answer.Reason, answer.Message)
 			}
-			if answer.Release != test.wantFreed || test.wantFreed && answer.Reservation == nil {
-				t.Errorf("given back: %v, the reservation is %+v", answer.Release, answer.Reservation)
-			}
-			if want := Count(&test.group.Input); answer.Counts != want {
+			if want := Count(&test.group.Input); answer.Allowed && !test.request.Begun && answer.Counts != want {
 				t.Errorf("the counts are %+v, want %+v", answer.Counts, want)
 			}
 		})
+	}
+}
+
+// An admission counts for a minute, also by a clock that is a little behind, and not by one that was wrong.
+func TestFreshAdmissions(t *testing.T) {
+	for name, test := range map[string]struct {
+		age  time.Duration
+		want int
+	}{
+		"new": {0, 1}, "almost a minute old": {59 * time.Second, 1}, "a minute old": {time.Minute, 0}, "a little ahead": {-10 * time.Second, 1},
+		"an hour ahead": {-time.Hour, 0},
+	} {
+		group := &v1alpha1.NodeGroup{}
+		group.Status.Admissions = []v1alpha1.Reservation{{Node: "n0", Time: metav1.NewTime(now.Add(-test.age))}}
+		if got := FreshAdmissions(group, now); len(got) != test.want {
+			t.Errorf("%s: %v", name, got)
+		}
 	}
 }
 

@@ -17,7 +17,7 @@ func (t *tally) check(in *Input, request *Request) *denial {
 		at.uid = member.UID
 	}
 	if t.recorded >= MaxReservations {
-		return &denial{ReasonTooManyReservations, message("there are %d reservations, which is as many as can be recorded", t.recorded), Recheck}
+		return &denial{ReasonTooManyReservations, message("%d Nodes are being disrupted, which is as many as can be recorded", t.recorded), Recheck}
 	}
 	if d := t.checkCapability(in, request, at); d != nil {
 		return d
@@ -50,7 +50,7 @@ func (t *tally) checkCapability(in *Input, request *Request, at place) *denial {
 	for i := range spec.PerCapability {
 		ceiling := &spec.PerCapability[i]
 		if limit := t.ceiling(&ceiling.MaxUnavailable); ceiling.Capability == request.Capability && inFlight >= limit {
-			return &denial{ReasonCapabilityExhausted, message("%d Nodes are reserved for %s, and its maxUnavailable is %s",
+			return &denial{ReasonCapabilityExhausted, message("%d Nodes are disrupted for %s, and its maxUnavailable is %s",
 				inFlight, request.Capability, describe(&ceiling.MaxUnavailable, limit)), Recheck}
 		}
 	}
@@ -84,6 +84,6 @@ func (t *tally) checkRemediation(in *Input, inFlight int) *denial {
 	}
 	const text = "the last remediation began at %s, and minInterval is %s"
 	return &denial{
-		ReasonRemediationInterval, message(text, t.remediated.UTC().Format(time.RFC3339), pace.MinInterval.Duration), next.Sub(in.Now),
+		ReasonRemediationInterval, message(text, t.remediated.UTC().Format(time.RFC3339), pace.MinInterval.Duration), min(next.Sub(in.Now), Recheck),
 	}
 }

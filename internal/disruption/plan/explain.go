@@ -1,6 +1,21 @@
 package plan
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/drover-io/drover/api/drover/v1alpha1"
+)
+
+// Report returns disruptions as the status of a group has them: at most one for each Node and capability, the oldest, in the order of their names.
+func Report(disrupted []v1alpha1.Reservation) []v1alpha1.Reservation {
+	out := slices.SortedFunc(slices.Values(disrupted), func(a, b v1alpha1.Reservation) int {
+		return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.Capability, b.Capability), a.Time.Compare(b.Time.Time), cmp.Compare(a.Object, b.Object))
+	})
+	out = slices.CompactFunc(out, func(a, b v1alpha1.Reservation) bool { return a.Node == b.Node && a.Capability == b.Capability })
+	return out[:min(len(out), MaxReservations)]
+}
 
 // Explanation says why the disruptions of a group wait.
 type Explanation struct {

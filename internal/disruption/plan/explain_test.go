@@ -14,7 +14,7 @@ func TestExplain(t *testing.T) {
 		"a ceiling": {
 			newFixture(6, withMax("5"), withCeiling(upgrade, "1"), withReservation("n1", upgrade), withWaiting("n2", upgrade, time.Minute)),
 			Explanation{
-				"n1 (reserved for Upgrade)", ReasonCapabilityExhausted, "Upgrade of Node n2: 1 Nodes are reserved for Upgrade, and its maxUnavailable is 1",
+				"n1 (disrupted for Upgrade)", ReasonCapabilityExhausted, "Upgrade of Node n2: 1 Nodes are disrupted for Upgrade, and its maxUnavailable is 1",
 			},
 		},
 		"a person's, with Report": {

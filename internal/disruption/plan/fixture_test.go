@@ -31,7 +31,7 @@ type fixture struct {
 
 // newFixture returns a group of so many Nodes that are Ready, of which one may be unavailable.
 func newFixture(nodes int, changes ...func(*fixture)) *fixture {
-	f := &fixture{Input: Input{Now: now, Leased: map[string]bool{}, Waiting: &Queue{}}}
+	f := &fixture{Input: Input{Now: now, Signs: map[string]Sign{}, Waiting: &Queue{}}}
 	f.Group = &v1alpha1.NodeGroup{ObjectMeta: metav1.ObjectMeta{Name: "workers"}}
 	f.Group.Spec.Disruption = &v1alpha1.Disruption{}
 	for i := range nodes {
@@ -73,16 +73,16 @@ func withCeiling(capability v1alpha1.Capability, value string) func(*fixture) {
 	})
 }
 
-// withReservation reserves a Node for an object that has its name. A Node that is not there is gone.
+// withReservation has a Node disrupted for an object that has its name. A Node that is not there is gone.
 func withReservation(node string, capability v1alpha1.Capability) func(*fixture) {
 	return func(f *fixture) {
-		f.Group.Status.Reservations = append(f.Group.Status.Reservations, v1alpha1.Reservation{
+		f.Disrupted = append(f.Disrupted, v1alpha1.Reservation{
 			Node: node, UID: types.UID("uid-of-" + node), Capability: capability, Object: node, Time: metav1.NewTime(now.Add(-time.Hour)),
 		})
 	}
 }
 
-func withLease(node string) func(*fixture) { return func(f *fixture) { f.Leased[node] = true } }
+func withLease(node string) func(*fixture) { return func(f *fixture) { f.Signs[node] = SignLeased } }
 
 func withWindow(window Window) func(*fixture) { return func(f *fixture) { f.Window = window } }
 

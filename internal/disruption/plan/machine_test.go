@@ -60,13 +60,18 @@ func withUID(request Request, uid types.UID) Request {
 	return request
 }
 
+func withObject(request Request, uid types.UID) Request {
+	request.ObjectUID = uid
+	return request
+}
+
 // TestTally_MachineWithoutNode: neither the counts of a group nor the names of what is unavailable have a Machine that never had a Node.
 func TestTally_MachineWithoutNode(t *testing.T) {
 	f := newFixture(3, withReservation(lost, remediation), withReservation("n0", upgrade))
 	if got, want := Count(&f.Input), (Counts{Expected: 3, Limit: 1, Unavailable: 1, ReservedReady: 1}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
-	if got := newTally(&f.Input).names(); got != "n0 (reserved for Upgrade)" {
+	if got := newTally(&f.Input).names(); got != "n0 (disrupted for Upgrade)" {
 		t.Errorf("unavailable are %s", got)
 	}
 }
@@ -103,11 +108,64 @@ func TestRequest_Matches(t *testing.T) {
 		"of another capability":            {of("n0", remediation, lost), of(lost, replacement, lost), false},
 		"another Node of the same object":  {of("n0", metadata, "x"), of("n1", metadata, "x"), false},
 		"an earlier Node of the same name": {of("n0", remediation, lost), withUID(of("n0", remediation, lost), "old"), false},
+		"an object of the same name":       {withObject(of("n0", metadata, "x"), "new"), withObject(of("n0", metadata, "x"), "old"), false},
+		"an object whose UID is not known": {withObject(of("n0", metadata, "x"), "new"), of("n0", metadata, "x"), true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := c.request.Matches(new(c.reserved.reservation(now))); got != c.want {
 				t.Errorf("it is %t", got)
 			}
 		})
+	}
+}
+
+// TestAddMachines: what the Machines of a group show counts for as long as they show it.
+func TestAddMachines(t *testing.T) {
+	key := types.NamespacedName{Namespace: "openshift-machine-api", Name: "b"}
+	pace := Pace{MinReady: time.Minute, Deadline: 30 * time.Minute}
+	made := func(changes ...func(*NewMachine)) NewMachine {
+		m := NewMachine{Machine: key, UID: "b", For: "a", Capability: remediation, Created: now.Add(-5 * time.Minute)}
+		for _, change := range changes {
+			change(&m)
+		}
+		return m
+	}
+	ready := func(ago time.Duration) func(*NewMachine) {
+		return func(m *NewMachine) { m.Node, m.ReadySince = "n1", now.Add(-ago) }
+	}
+	of := func(wanted int, new ...NewMachine) Machines {
+		return Machines{Sets: []MachineSet{{Wanted: wanted, Nodes: 3, New: new}}}
+	}
+	old := func(m *NewMachine) { m.Created = now.Add(-time.Hour) }
+	for name, c := range map[string]struct {
+		machines Machines
+		want     Counts
+		inFlight int
+	}{
+		"all are there":                             {of(3), Counts{3, 1, 0, 0}, 0},
+		"a new Machine has no Node yet":             {of(4, made()), Counts{4, 1, 1, 1}, 1},
+		"its Node is joining, or not Ready":         {of(4, made(func(m *NewMachine) { m.Node = "n9" })), Counts{4, 1, 1, 1}, 1},
+		"its Node is Ready for too short a time":    {of(3, made(ready(time.Second))), Counts{3, 1, 1, 0}, 1},
+		"its Node is available":                     {of(3, made(ready(time.Minute))), Counts{3, 1, 0, 0}, 0},
+		"it is not Ready for too long a time":       {of(4, made(old)), Counts{3, 1, 0, 0}, 0},
+		"one that has not been created":             {Machines{Sets: []MachineSet{{Wanted: 4, Nodes: 3, NotCreated: 1}}}, Counts{4, 1, 1, 1}, 1},
+		"the other one had no Node either":          {of(3, made(func(m *NewMachine) { m.Growth = true })), Counts{3, 1, 0, 0}, 1},
+		"the Machine of a Node is being deleted":    {Machines{Deleted: []string{"n0"}}, Counts{3, 1, 1, 0}, 0},
+		"remediation of a Ready Node was requested": {Machines{Requested: []Requested{{Machine: key, UID: "b", Node: "n0", NodeUID: "uid-of-n0"}}}, Counts{3, 1, 1, 1}, 1},
+		"remediation of a Machine without a Node":   {Machines{Requested: []Requested{{Machine: key, UID: "b"}}}, Counts{3, 1, 0, 0}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(3)
+			f.AddMachines(&c.machines, pace)
+			if got := newTally(&f.Input); got.Counts != c.want || got.inFlight[remediation] != c.inFlight {
+				t.Errorf("the counts are %+v with %d in flight, want %+v with %d", got.Counts, got.inFlight[remediation], c.want, c.inFlight)
+			}
+		})
+	}
+	f := newFixture(3, withReservation("n0", remediation))
+	f.Disrupted[0].ObjectUID = "a"
+	machines := of(3, made())
+	if f.AddMachines(&machines, pace); newTally(&f.Input).inFlight[remediation] != 1 {
+		t.Errorf("one that is being deleted and its new one count as %+v", f.Disrupted)
 	}
 }

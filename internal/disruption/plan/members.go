@@ -65,6 +65,15 @@ func (m *Members) Remove(name string) {
 	}
 }
 
+// Get returns the member of a name; the zero value for none.
+func (m *Members) Get(name string) Member { return m.byName[name] }
+
+// Has reports whether a Node is a member; with a UID only if that is the member's.
+func (m *Members) Has(name string, uid types.UID) bool {
+	_, found := m.get(name, uid)
+	return found
+}
+
 // get returns a member. Without a UID it is the Node of that name, with one it is found only if it has that UID.
 func (m *Members) get(name string, uid types.UID) (Member, bool) {
 	member, found := m.byName[name]

@@ -67,7 +67,7 @@ func (s *simulation) degrade(t *rapid.T) {
 	case 1:
 		cordoned(node)
 	case 2:
-		s.Leased[node.Name] = true
+		s.Signs[node.Name] = SignLeased
 	case 3:
 		s.remove(node)
 	case 4:
@@ -87,7 +87,7 @@ func (s *simulation) recover(t *rapid.T) {
 	case 1:
 		*node = *newNode(node.Name) // all signs and taints are gone
 	case 2:
-		delete(s.Leased, node.Name)
+		delete(s.Signs, node.Name)
 	case 3:
 		*node = *newNode(node.Name, func(n *corev1.Node) { n.UID = types.UID(fmt.Sprint("again-", s.created)) })
 		s.created++
@@ -97,9 +97,9 @@ func (s *simulation) recover(t *rapid.T) {
 }
 
 func (s *simulation) release(t *rapid.T) {
-	if reservations := s.Group.Status.Reservations; len(reservations) > 0 {
+	if reservations := s.Disrupted; len(reservations) > 0 {
 		at := rapid.IntRange(0, len(reservations)-1).Draw(t, "released")
-		s.Group.Status.Reservations = slices.Delete(reservations, at, at+1)
+		s.Disrupted = slices.Delete(reservations, at, at+1)
 	}
 }
 
@@ -110,7 +110,12 @@ func (s *simulation) wait(t *rapid.T) {
 
 // reserved reports whether a Node has a reservation.
 func (s *simulation) reserved(node *corev1.Node) bool {
-	return slices.ContainsFunc(s.Group.Status.Reservations, func(r v1alpha1.Reservation) bool { return r.Node == node.Name && r.UID == node.UID })
+	return slices.ContainsFunc(s.Disrupted, func(r v1alpha1.Reservation) bool { return r.Node == node.Name && r.UID == node.UID })
+}
+
+// shows reports whether the cluster shows the disruption that a request is for.
+func (s *simulation) shows(request *Request) bool {
+	return slices.ContainsFunc(s.Disrupted, func(r v1alpha1.Reservation) bool { return request.Matches(&r) })
 }
 
 // countAnew counts what the budget is compared with, without the code under test.
@@ -122,7 +127,7 @@ func (s *simulation) countAnew() (c Counts) {
 			continue
 		}
 		c.Expected++
-		if len(Signs(node, nil)) > 0 || s.Leased[node.Name] || s.reserved(node) {
+		if len(Signs(node, nil)) > 0 || s.Signs[node.Name] != "" || s.reserved(node) {
 			c.Unavailable++
 		}
 		if IsReady(node) && s.reserved(node) {
@@ -135,7 +140,7 @@ func (s *simulation) countAnew() (c Counts) {
 
 func (s *simulation) goneReservations() map[place]bool {
 	gone := map[place]bool{}
-	for _, r := range s.Group.Status.Reservations {
+	for _, r := range s.Disrupted {
 		if !slices.ContainsFunc(s.nodes, func(n *corev1.Node) bool { return n.Name == r.Node && n.UID == r.UID }) {
 			gone[place{r.Node, r.UID}] = true
 		}
@@ -154,10 +159,10 @@ func (s *simulation) admit(t *rapid.T, person bool) {
 	if answer.Counts != had {
 		t.Fatalf("the counts are %+v, want %+v", answer.Counts, had)
 	}
-	if !answer.Allowed || answer.Recorded {
+	if !answer.Allowed || s.shows(&request) {
 		return
 	}
-	s.Group.Status.Reservations = append(s.Group.Status.Reservations, *answer.Reservation)
+	s.Disrupted = append(s.Disrupted, *answer.Admission)
 	has := s.countAnew()
 	if answer.Reason != "" {
 		return // a person's
@@ -175,7 +180,7 @@ func (s *simulation) admit(t *rapid.T, person bool) {
 
 func (s *simulation) checkCeiling(t *rapid.T, ceiling *v1alpha1.CapabilityBudget, admitted v1alpha1.Capability, had Counts) {
 	nodes := map[place]bool{}
-	for _, r := range s.Group.Status.Reservations {
+	for _, r := range s.Disrupted {
 		if r.Capability == ceiling.Capability {
 			nodes[place{r.Node, r.UID}] = true
 		}

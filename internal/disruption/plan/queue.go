@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 )
 
@@ -17,6 +19,9 @@ var order = []v1alpha1.Capability{
 	v1alpha1.CapabilityRemediation, v1alpha1.CapabilityMaintenance, v1alpha1.CapabilityUpgrade, v1alpha1.CapabilityMetadata,
 	v1alpha1.CapabilityReplacement,
 }
+
+// IsCapability reports whether a text names a capability.
+func IsCapability(capability v1alpha1.Capability) bool { return slices.Contains(order, capability) }
 
 // rank returns the place of a request among those that began to wait at the same time.
 func (r *Request) rank() int {
@@ -30,7 +35,7 @@ func (r *Request) rank() int {
 }
 
 // Key identifies a request, whatever else has changed in it.
-func (r *Request) Key() Key { return Key{r.Node, r.Capability, r.Object} }
+func (r *Request) Key() Key { return Key{r.Node, r.Capability, r.Object, r.ObjectUID} }
 
 // Keys returns the keys that the requests for an object may have: a Machine may have had no Node at first.
 func (r *Request) Keys() []Key { return []Key{r.Key(), r.keyWithoutNode()} }
@@ -40,7 +45,7 @@ func (r *Request) keyWithoutNode() Key {
 	if !isMachine(r.Object) {
 		return Key{}
 	}
-	return Key{r.Object, r.Capability, r.Object}
+	return Key{r.Object, r.Capability, r.Object, r.ObjectUID}
 }
 
 // Key identifies a request and its reservation.
@@ -48,6 +53,7 @@ type Key struct {
 	Node       string
 	Capability v1alpha1.Capability
 	Object     string
+	ObjectUID  types.UID
 }
 
 // compare orders requests of one rank.

@@ -20,10 +20,13 @@ const (
 	SignDrained       Sign = "Drained"
 	SignMaintenance   Sign = "MaintenanceInProgress"
 	SignDrain         Sign = "DrainInProgress"
-	// SignLeased is a valid node lease of any holder. Leases are no part of a Node: Members has the other signs, a Tally this one.
+	// SignLeased is a valid node lease of any holder. It is no part of a Node, as those that follow.
 	SignLeased Sign = "Leased"
-	// SignReserved is a reservation without another sign, also of a Node that is gone.
-	SignReserved Sign = "Reserved"
+	// SignMachineDeleted is a Machine that is being deleted.
+	SignMachineDeleted Sign = "MachineDeleted"
+	// SignReturning is a Node that has been available for less than minReadySeconds since a capability disrupted it, or since it took the place of
+	// one that is gone.
+	SignReturning Sign = "Returning"
 )
 
 // unavailableTaints say that a Node is leaving or out of service, whatever their value and effect.

@@ -17,13 +17,13 @@ import (
 
 // Counts are what a budget is compared with.
 type Counts struct {
-	// Expected is how many Nodes the group should have: its initialized members and the Nodes that are gone and still reserved. Percentages are of it.
+	// Expected is how many Nodes the group should have: its initialized members, and those that its MachineSets lack. Percentages are of it.
 	Expected int
 	// Limit is how many of them may be unavailable.
 	Limit int
-	// Unavailable counts those with a sign or a reservation.
+	// Unavailable counts those with a sign, those that a capability disrupts, and those that the MachineSets lack.
 	Unavailable int
-	// ReservedReady counts the Ready Nodes with a reservation.
+	// ReservedReady counts the Ready Nodes that a capability disrupts, and the Nodes that the MachineSets lack.
 	ReservedReady int
 }
 
@@ -32,7 +32,7 @@ type tally struct {
 	Counts
 
 	members *Members
-	leased  map[string]bool
+	signs   map[string]Sign
 	// reserved has the capabilities for which each Node is reserved, inFlight counts the Nodes that are reserved for each, and recorded counts both: a
 	// Node has a reservation for each capability.
 	reserved map[place]capabilities
@@ -67,20 +67,21 @@ func (c capabilities) String() string {
 
 func newTally(in *Input) *tally {
 	t := &tally{
-		members: in.Members, leased: in.Leased,
-		reserved: make(map[place]capabilities, len(in.Group.Status.Reservations)+1), inFlight: map[v1alpha1.Capability]int{},
+		members: in.Members, signs: in.Signs,
+		reserved: make(map[place]capabilities, len(in.Disrupted)+1), inFlight: map[v1alpha1.Capability]int{},
 	}
 	if last := in.Group.Status.LastRemediationTime; last != nil {
 		t.remediated = last.Time
 	}
-	t.Expected, t.Unavailable = in.Members.initialized, len(in.Members.unavailable)
-	for name := range in.Leased {
+	t.Expected, t.Unavailable, t.ReservedReady = in.Members.initialized+in.Missing, len(in.Members.unavailable)+in.Missing, in.Missing
+	for name := range in.Signs {
 		if member, found := in.Members.byName[name]; found && !member.Joining && member.Sign == "" {
 			t.Unavailable++
 		}
 	}
-	for i := range in.Group.Status.Reservations {
-		t.reserve(&in.Group.Status.Reservations[i])
+	maps.Copy(t.inFlight, in.Lacking)
+	for i := range in.Disrupted {
+		t.reserve(&in.Disrupted[i])
 	}
 	t.Limit = Limit(in.Group.Spec.Disruption.MaxUnavailable, t.Expected)
 	return t
@@ -111,7 +112,7 @@ func (t *tally) reserve(r *v1alpha1.Reservation) {
 		if member.Ready {
 			t.ReservedReady++
 		}
-		if member.Sign == "" && !t.leased[member.Name] {
+		if member.Sign == "" && t.signs[member.Name] == "" {
 			t.Unavailable++
 		}
 	}
@@ -119,7 +120,7 @@ func (t *tally) reserve(r *v1alpha1.Reservation) {
 
 // isUnavailable reports whether a member has a sign or a reservation.
 func (t *tally) isUnavailable(member *Member) bool {
-	return member.Sign != "" || t.leased[member.Name] || t.isReserved(place{member.Name, member.UID})
+	return member.Sign != "" || t.signs[member.Name] != "" || t.isReserved(place{member.Name, member.UID})
 }
 
 func (t *tally) isReserved(at place) bool { return t.reserved[at] != 0 }
@@ -133,14 +134,14 @@ func (t *tally) names() string {
 	for name, sign := range t.members.unavailable {
 		causes[name] = func() string { return string(sign) }
 	}
-	for name := range t.leased {
+	for name, sign := range t.signs {
 		if member, found := t.members.byName[name]; found && !member.Joining && member.Sign == "" {
-			causes[name] = func() string { return string(SignLeased) }
+			causes[name] = func() string { return string(sign) }
 		}
 	}
 	for at, by := range t.reserved {
 		if member, found := t.members.get(at.name, at.uid); !isMachine(at.name) && (!found || !member.Joining) {
-			causes[at.name] = func() string { return "reserved for " + by.String() }
+			causes[at.name] = func() string { return "disrupted for " + by.String() }
 		}
 	}
 	names := slices.Sorted(maps.Keys(causes))

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/drover-io/drover/internal/machineapi"
 	"github.com/drover-io/drover/internal/paused"
 	"github.com/drover-io/drover/internal/undecodable"
 )
@@ -28,7 +29,7 @@ const (
 	StrategyAnnotation = "machine.openshift.io/remediation-strategy"
 	BareMetalStrategy  = "external-baremetal"
 	// ExternalAnnotation requests external remediation of a Machine, whatever its value is. The bare metal operator removes it afterwards.
-	ExternalAnnotation = "host.metal3.io/external-remediation"
+	ExternalAnnotation = machineapi.ExternalAnnotation
 )
 
 // Method is how a Machine is remediated.

@@ -22,7 +22,7 @@ const (
 )
 
 // RequestedAnnotation of a Machine is when ExternalAnnotation was set. It is written together with that, and means nothing without it.
-const RequestedAnnotation = "drover.dev/remediation-requested-at"
+const RequestedAnnotation = machineapi.RequestedAnnotation
 
 const (
 	// progressDeadline is how long a replacement, or an external remediation, counts as in flight. One that takes longer may never end, and must not

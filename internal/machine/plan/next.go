@@ -6,6 +6,7 @@ import (
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 
+	"github.com/drover-io/drover/internal/controller"
 	"github.com/drover-io/drover/internal/nodelink"
 	"github.com/drover-io/drover/internal/paused"
 	"github.com/drover-io/drover/provider"
@@ -98,10 +99,6 @@ const (
 	settleInstance = 5 * time.Second
 	// retryInstance is for an instance that is being created or deleted.
 	retryInstance = 30 * time.Second
-	// retryQuorum is for a control plane that cannot spare a Node.
-	retryQuorum = 5 * time.Second
-	// retryDenied and retryConflict are those of internal/controller.
-	retryDenied, retryConflict = time.Minute, 100 * time.Millisecond
 )
 
 // isOtherAPI reports whether another API has the authority over a Machine. A cluster that cannot migrate to one sets neither field.
@@ -117,7 +114,7 @@ func Next(in *Input) Step {
 		return stop(Wait{Err: in.Failed, Evicting: true, Quiet: in.Machine.DeletionTimestamp == nil})
 	case in.AuthorityInitialized:
 		// The controller ignores the event of its own write.
-		return stop(Wait{Quiet: true, RequeueAfter: retryConflict})
+		return stop(Wait{Quiet: true, RequeueAfter: controller.RetryConflict})
 	case authority == "" && in.Machine.Spec.AuthoritativeAPI != "":
 		return do(InitializeAuthority)
 	case isOtherAPI(in.Machine):
@@ -266,7 +263,7 @@ func deleteInstance(in *Input) Step {
 	switch {
 	case in.Unserved != nil && Provisioned(in.Machine):
 		return stop(Wait{
-			Type: machinev1beta1.InstanceExistsCondition, Condition: isFalse(ReasonNoProvider, in.Unserved.Error()), RequeueAfter: retryDenied,
+			Type: machinev1beta1.InstanceExistsCondition, Condition: isFalse(ReasonNoProvider, in.Unserved.Error()), RequeueAfter: controller.RetryDenied,
 		})
 	case in.Unserved != nil:
 		return finalize(in)
@@ -313,7 +310,7 @@ func finalize(in *Input) Step {
 		return do(DeleteNode)
 	case deletion.Stale:
 		// It has registered anew, which the cache does not show yet.
-		return stop(Wait{RequeueAfter: retryConflict})
+		return stop(Wait{RequeueAfter: controller.RetryConflict})
 	case deletion.Err != nil && !in.keepsNode():
 		return stop(Wait{Err: deletion.Err})
 	case deletion.Err != nil && in.NodeName() != "" && !in.LeaseReleased:

@@ -399,16 +399,6 @@ func TestNextAttempt_RenewalOfTheLease(t *testing.T) {
 	}
 }
 
-func TestRetryHeld_Bounds(t *testing.T) {
-	for left, want := range map[time.Duration]time.Duration{
-		-time.Hour: time.Second, 20 * time.Second: 20 * time.Second, time.Hour: retryDenied,
-	} {
-		if got := RetryHeld(&nodelease.AlreadyHeldError{Until: now.Add(left)}, now); got != want {
-			t.Errorf("held for %s: %s, want %s", left, got, want)
-		}
-	}
-}
-
 // A provider that wants to be asked at once does not keep a worker busy; a longer delay is the provider's.
 func TestProviderWait_LeastDelay(t *testing.T) {
 	for asked, want := range map[time.Duration]time.Duration{

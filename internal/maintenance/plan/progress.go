@@ -11,18 +11,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
+	"github.com/drover-io/drover/internal/controller"
 	"github.com/drover-io/drover/internal/drain"
 	"github.com/drover-io/drover/internal/nodelease"
 	"github.com/drover-io/drover/internal/status"
 )
 
 const (
-	// RetryDenied is how soon a request is tried again that the API server denied.
-	RetryDenied = 30 * time.Second
-	// RetryQuorum is how soon the control plane is checked again that cannot spare the node.
-	RetryQuorum = 5 * time.Second
-	// retryLease is the longest delay of the next request for a lease that another holder has, and between two failures that are counted.
-	retryLease = time.Minute
+	// countInterval is the longest time between two failures of the lease that are counted.
+	countInterval = time.Minute
 	// maxLeaseErrors is the number of failures in a row after which node-maintenance-operator uncordons the node.
 	maxLeaseErrors = 3
 )
@@ -97,7 +94,7 @@ func (in *Input) SetLease(p *Progress, renewIn time.Duration, err error) error {
 		if errors.As(err, &missing) {
 			p.Lease.Reason = ReasonNamespace
 		}
-		p.Retry(RetryDenied)
+		p.Retry(controller.RetryDenied)
 	}
 	if in.OwnsCordonRecord() {
 		p.Cordon = Condition{Met: true, Reason: ReasonCordoned, Message: "the node stays cordoned while Drover cannot renew the lease"}
@@ -107,7 +104,7 @@ func (in *Input) SetLease(p *Progress, renewIn time.Duration, err error) error {
 
 // setHeld reports that another holder has the lease. Failures count only if it was Drover's.
 func (in *Input) setHeld(p *Progress, held *nodelease.AlreadyHeldError) {
-	p.Retry(min(max(held.Until.Sub(in.Now), time.Second), in.lossInterval()))
+	p.Retry(min(controller.UntilLease(held.Until, in.Now), in.lossInterval()))
 	status := in.Object.GetStatus()
 	before := meta.FindStatusCondition(status.Conditions, ConditionLeaseHeld)
 	p.Lease, p.HeldSince = Condition{Reason: ReasonLost, Message: held.Error()}, held.Since
@@ -130,7 +127,7 @@ func (in *Input) setHeld(p *Progress, held *nodelease.AlreadyHeldError) {
 // lossInterval is the shortest time between two failures that are counted: what counts is how long the lease is lost, not the number of
 // reconciliations. Enough of them fit into Settings.LeaseLoss.
 func (in *Input) lossInterval() time.Duration {
-	return min(retryLease, max(in.Settings.LeaseLoss/(maxLeaseErrors+1), time.Second))
+	return min(countInterval, max(in.Settings.LeaseLoss/(maxLeaseErrors+1), time.Second))
 }
 
 // lossCounted returns when a failure was counted last, also before a restart.

@@ -16,9 +16,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/machineapi"
+	"github.com/drover-io/drover/internal/machineapi/lookup"
 	"github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/ownership"
 	"github.com/drover-io/drover/internal/watch"
@@ -37,6 +39,9 @@ type Index struct {
 	lists  map[string]*list
 	// sets counts the Nodes of each MachineSet by the names of their groups.
 	sets map[types.UID]map[string]int
+	// machines and ofSets are the Machines and the MachineSets, for disruptions.
+	machines map[types.NamespacedName]*machineEntry
+	ofSets   map[types.UID]*setEntry
 }
 
 // entry is a Node, the name of its group, and the MachineSet of its Machine; empty for none.
@@ -94,7 +99,7 @@ func (x *Index) handle(ctx context.Context, cache ctrlcache.Cache, finder *Finde
 	nodes, nodeErr := watch.Handle(ctx, cache, &corev1.Node{}, watch.Handler[*corev1.Node]{
 		Created: func(ctx context.Context, _ watch.Queue, node *corev1.Node, _ bool) { x.set(ctx, node) },
 		Updated: func(ctx context.Context, _ watch.Queue, _, node *corev1.Node) { x.set(ctx, node) },
-		Deleted: func(_ context.Context, _ watch.Queue, node *corev1.Node) { x.remove(node.Name) },
+		Deleted: func(ctx context.Context, _ watch.Queue, node *corev1.Node) { x.remove(ctx, node.Name) },
 	})
 	synced = []toolscache.InformerSynced{groups, nodes}
 	if err := errors.Join(groupErr, nodeErr); err != nil || !finder.machines() {
@@ -102,13 +107,15 @@ func (x *Index) handle(ctx context.Context, cache ctrlcache.Cache, finder *Finde
 	}
 	machines, machineErr := watch.Handle(ctx, cache, &machinev1beta1.Machine{}, watch.Handler[*machinev1beta1.Machine]{
 		Created: func(ctx context.Context, _ watch.Queue, machine *machinev1beta1.Machine, _ bool) {
-			x.setMachine(ctx, machine)
+			x.setMachine(ctx, machine, true)
 		},
 		Updated: func(ctx context.Context, _ watch.Queue, before, after *machinev1beta1.Machine) {
-			x.setMachine(ctx, before)
-			x.setMachine(ctx, after)
+			x.setMachine(ctx, before, false)
+			x.setMachine(ctx, after, true)
 		},
-		Deleted: func(ctx context.Context, _ watch.Queue, machine *machinev1beta1.Machine) { x.setMachine(ctx, machine) },
+		Deleted: func(ctx context.Context, _ watch.Queue, machine *machinev1beta1.Machine) {
+			x.setMachine(ctx, machine, false)
+		},
 	})
 	sets, setErr := watch.Handle(ctx, cache, &machinev1beta1.MachineSet{}, watch.Handler[*machinev1beta1.MachineSet]{
 		Created: func(context.Context, watch.Queue, *machinev1beta1.MachineSet, bool) { x.setStale() },
@@ -117,6 +124,7 @@ func (x *Index) handle(ctx context.Context, cache ctrlcache.Cache, finder *Finde
 				!apiequality.Semantic.DeepEqual(before.Spec.Selector, after.Spec.Selector) {
 				x.setStale()
 			}
+			x.setSet(after)
 		},
 		Deleted: func(_ context.Context, _ watch.Queue, set *machinev1beta1.MachineSet) {
 			finder.forgetSet(set)
@@ -271,6 +279,9 @@ func (x *Index) refresh(ctx context.Context) (err error) {
 			x.list(found.group).nodes = append(x.list(found.group).nodes, found.node)
 		}
 	}
+	if err := x.putMachines(ctx); err != nil {
+		return err
+	}
 	x.stale = false
 	return nil
 }
@@ -322,12 +333,29 @@ func (x *Index) set(ctx context.Context, node *corev1.Node) {
 	x.assign(ctx, node)
 }
 
-// setMachine finds the group of a Machine's Node again.
-func (x *Index) setMachine(ctx context.Context, machine *machinev1beta1.Machine) {
+// setMachine finds the group of a Machine's Node again, and counts the Machine if it exists.
+func (x *Index) setMachine(ctx context.Context, machine *machinev1beta1.Machine, exists bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if known, found := x.nodes[machineapi.NodeName(machine)]; found {
 		x.assign(ctx, known.node)
+	}
+	switch {
+	case !x.ready || x.stale:
+		x.stale = true
+	case exists:
+		x.putMachine(machine)
+	default:
+		x.dropMachine(client.ObjectKeyFromObject(machine))
+	}
+}
+
+// setSet replaces a MachineSet.
+func (x *Index) setSet(set *machinev1beta1.MachineSet) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.ready && !x.stale {
+		x.setOf(set.UID).set = set
 	}
 }
 
@@ -350,9 +378,24 @@ func (x *Index) assign(ctx context.Context, node *corev1.Node) {
 	if now.group != "" {
 		x.list(now.group).put(node)
 	}
+	x.putMachinesOf(ctx, node.Name)
 }
 
-func (x *Index) remove(name string) {
+// putMachinesOf counts the Machines again that name a Node.
+func (x *Index) putMachinesOf(ctx context.Context, node string) {
+	if !x.ready || x.stale || !x.finder.machines() {
+		return
+	}
+	machines, err := lookup.MachinesOfNode(ctx, x.finder.cache, node)
+	if err != nil {
+		x.stale = true // the next question finds them, or says why not
+	}
+	for i := range machines {
+		x.putMachine(&machines[i])
+	}
+}
+
+func (x *Index) remove(ctx context.Context, name string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if group := x.nodes[name].group; group != "" && x.lists[group] != nil {
@@ -360,6 +403,7 @@ func (x *Index) remove(name string) {
 	}
 	x.count(x.nodes[name], -1)
 	delete(x.nodes, name)
+	x.putMachinesOf(ctx, name)
 }
 
 func (l *list) search(name string) (int, bool) {

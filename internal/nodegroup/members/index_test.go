@@ -343,7 +343,7 @@ func TestIndex_CountsSiblings(t *testing.T) {
 	expect("it has left the group", "")
 	index.set(t.Context(), node(gpu))
 	expect("it is back", "gpu")
-	index.remove("n")
+	index.remove(t.Context(), "n")
 	expect("it is gone", "")
 	if len(index.sets) > 0 {
 		t.Errorf("MachineSets without Nodes: %v", index.sets)

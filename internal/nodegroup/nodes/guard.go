@@ -2,7 +2,6 @@ package nodes
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -31,9 +30,6 @@ const recheckHeld = 30 * time.Second
 
 // budgetDelay is how long a Node's check waits after a change of a PodDisruptionBudget, so that several changes are one reconciliation.
 const budgetDelay = time.Second
-
-// retryLease is how soon a Node's lease is asked for again that another controller has.
-const retryLease = 30 * time.Second
 
 // Guard evicts the Pods that do not tolerate a taint with the effect NoExecute before the taint is set.
 type Guard struct {
@@ -153,78 +149,42 @@ func (rc *reconciliation) countEvictions(pods, limit int) (all int) {
 	return rc.Admissions.evict(rc.Group, rc.Node.Name, pods, limit, rc.begun)
 }
 
-// awaitLease returns that the guard waits if another holder has the lease of the Node.
-func (rc *reconciliation) awaitLease(ctx context.Context) (v verdict, err error) {
-	held, err := rc.Guard.Leases.HeldByOther(ctx, rc.Node.Name)
-	if err == nil && held != nil {
-		v.waits = true
-		v.requeue.In(min(max(held.Until.Sub(rc.now), controller.CatchUp), retryLease))
-	}
-	return v, err
-}
-
-// acquire reserves a place in the budget of the group, unless this process has done so before, and acquires or renews the lease of the Node. since is
-// when this process acquired it first: spec.rollout.noExecute.timeout counts from then.
+// acquire asks for the permission to disrupt the Node, which what has begun has, and acquires or renews its lease. since is when this holder acquired
+// it first: spec.rollout.noExecute.timeout counts from then.
 func (rc *reconciliation) acquire(ctx context.Context) (since time.Time, v verdict, err error) {
-	if v, err = rc.awaitLease(ctx); err != nil || v.waits {
-		return since, v, err
-	}
-	since = rc.state.guardedSince
-	if since.IsZero() {
+	if since = rc.state.guardedSince; since.IsZero() {
 		// A process before this one may have begun.
 		if since, err = rc.Guard.Leases.HeldSince(ctx, rc.Node.Name); err != nil {
 			return since, v, err
 		}
-		place, err := rc.reserve(ctx)
-		if err != nil {
-			return since, v, err
-		}
-		if !place.Allowed {
-			v.waits = true
-			if place.After > 0 {
-				v.requeue.In(place.After)
-			}
-			// The lease that a process before this one has acquired.
-			return since, v, rc.Guard.Leases.ReleaseIfHolder(ctx, rc.Node.Name)
-		}
-		if place.Expired(rc.Clock.Now()) {
-			v.waits = true
-			v.requeue.In(controller.CatchUp)
-			return since, v, nil
-		}
 	}
-	renewal, err := rc.Guard.Leases.Acquire(ctx, rc.Node)
+	request := rc.request()
+	request.Begun = rc.begun || !rc.state.guardedSince.IsZero()
+	permit, _, err := rc.Guard.Budgets.Begin(ctx, request)
+	permit.Done()
 	switch {
-	case errors.As(err, new(*nodelease.AlreadyHeldError)):
-		v.waits = true
-		v.requeue.In(controller.CatchUp)
-		return since, v, rc.Guard.Budgets.Withdraw(ctx, rc.placeFor())
 	case err != nil:
 		return since, v, err
+	case !permit.Allowed:
+		v.waits = true
+		v.requeue.In(permit.After)
+		return since, v, nil
 	}
 	if since.IsZero() {
 		since = rc.now
 	}
 	rc.state.guardedSince = since
-	v.requeue.In(renewal)
+	v.requeue.In(permit.Renewal)
 	return since, v, nil
 }
 
-// reserve reserves a place in the budget of the group. What a process before this one has begun keeps its place, also when a window has closed since
-// then: begun work ends.
-func (rc *reconciliation) reserve(ctx context.Context) (disruption.Answer, error) {
-	if rc.begun {
-		if renewed, err := rc.Guard.Budgets.Renew(ctx, rc.placeFor()); err != nil || renewed {
-			return disruption.Answer{Answer: disruptionplan.Answer{Allowed: renewed}}, err
-		}
+func (rc *reconciliation) request() *disruption.Request {
+	return &disruption.Request{
+		Request: disruptionplan.Request{
+			Node: rc.Node.Name, UID: rc.Node.UID, Capability: v1alpha1.CapabilityMetadata, Object: "NodeGroup/" + rc.groupName(), Since: rc.now,
+		},
+		Target: rc.Node, Leases: rc.Guard.Leases,
 	}
-	return rc.Guard.Budgets.Reserve(ctx, rc.placeFor())
-}
-
-func (rc *reconciliation) placeFor() disruption.Request {
-	return disruption.Request{Request: disruptionplan.Request{
-		Node: rc.Node.Name, UID: rc.Node.UID, Capability: v1alpha1.CapabilityMetadata, Object: "NodeGroup/" + rc.groupName(), Since: rc.now,
-	}}
 }
 
 // drain evicts the intolerant Pods of a Node that keeps further ones away.
@@ -335,11 +295,13 @@ func (r *Reconciler) abandonGuard(ctx context.Context, node string) error {
 	return r.Guard.Leases.ReleaseIfHolder(ctx, node)
 }
 
-// release gives the lease of the Node and its place in the budget back, if the guard has them.
+// release gives the lease of the Node back, if the guard has it.
 func (rc *reconciliation) release(ctx context.Context) error {
 	err := rc.Guard.Leases.ReleaseIfHolder(ctx, rc.Node.Name)
 	if err == nil && rc.Group != nil {
-		err = rc.Guard.Budgets.Finish(ctx, rc.placeFor())
+		over := rc.request()
+		over.Leases = nil
+		err = rc.Guard.Budgets.End(ctx, over)
 	}
 	if status.Classify(err) == status.OK {
 		rc.state.guardedSince, rc.state.announced = time.Time{}, time.Time{}

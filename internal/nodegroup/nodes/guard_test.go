@@ -11,14 +11,10 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
-	"github.com/drover-io/drover/internal/apitest"
-	"github.com/drover-io/drover/internal/disruption"
 	disruptionplan "github.com/drover-io/drover/internal/disruption/plan"
 	"github.com/drover-io/drover/internal/drain/engine"
 	metadataplan "github.com/drover-io/drover/internal/metadata/plan"
@@ -111,53 +107,12 @@ type nodesOf struct{ group, node string }
 
 func (n nodesOf) GroupOf(context.Context, string) (string, error) { return n.group, nil }
 
-func (n nodesOf) Members(context.Context, string) ([]*corev1.Node, error) {
-	return []*corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: n.node, UID: "uid"}}}, nil
+func (nodesOf) Machines(context.Context, string, time.Time) (machines disruptionplan.Machines, err error) {
+	return machines, nil
 }
 
-// TestReserve: a window that has closed meanwhile does not stop what a process before this one has begun.
-func TestReserve(t *testing.T) {
-	for name, c := range map[string]struct{ begun, reserved, want bool }{
-		"not begun":                   {false, false, false},
-		"reserved and not begun":      {false, true, false},
-		"begun and reserved":          {true, true, true},
-		"begun without a reservation": {true, false, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
-			group := &v1alpha1.NodeGroup{ObjectMeta: metav1.ObjectMeta{Name: "g"}, Spec: v1alpha1.NodeGroupSpec{Disruption: &v1alpha1.Disruption{}}}
-			before := metav1.NewTime(now.Add(-time.Hour))
-			if c.reserved {
-				group.Status.Reservations = []v1alpha1.Reservation{{
-					Node: "n0", UID: "uid", Capability: v1alpha1.CapabilityMetadata, Object: "NodeGroup/g", Time: before,
-				}}
-			}
-			scheme := apitest.Scheme(t, clientgoscheme.AddToScheme, v1alpha1.AddToScheme)
-			api := fake.NewClientBuilder().WithScheme(scheme).WithObjects(group).WithStatusSubresource(group).Build()
-			budgets := disruption.New(disruption.Options{
-				Reader: api, Writer: api, Membership: nodesOf{"g", "n0"}, Clock: clocktesting.NewFakePassiveClock(now),
-				Windows: func(*v1alpha1.NodeGroup, time.Time) disruptionplan.Window {
-					return disruptionplan.Window{Closed: true, Reason: disruptionplan.ReasonWindowClosed}
-				},
-			})
-			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n0", UID: "uid"}}
-			rc := &reconciliation{
-				Reconciler: newReconciler(t, node), now: now, begun: c.begun, state: &nodeState{},
-				observation: &observation{Assignment: members.Assignment{Node: node, Group: members.Parse(group)}},
-			}
-			rc.Guard = &Guard{Budgets: budgets}
-			if place, err := rc.reserve(t.Context()); err != nil || place.Allowed != c.want {
-				t.Errorf("%+v, error %v", place, err)
-			}
-			got := &v1alpha1.NodeGroup{}
-			if err := api.Get(t.Context(), client.ObjectKeyFromObject(group), got); err != nil {
-				t.Fatal(err)
-			}
-			if c.begun && c.reserved && !got.Status.Reservations[0].Time.After(before.Time) {
-				t.Errorf("it is not renewed: %+v", got.Status.Reservations)
-			}
-		})
-	}
+func (n nodesOf) Members(context.Context, string) ([]*corev1.Node, error) {
+	return []*corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: n.node, UID: "uid"}}}, nil
 }
 
 // largePods are those of one Node that tolerate everything, in a number and of a size that must not be in memory at once.

@@ -1,6 +1,9 @@
 package plan
 
 import (
+	"slices"
+	"time"
+
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	disruptionplan "github.com/drover-io/drover/internal/disruption/plan"
 	"github.com/drover-io/drover/internal/status"
@@ -12,6 +15,8 @@ type Budget struct {
 
 	// Waiting is how many disruptions wait, for the budget or for a window.
 	Waiting int
+	// Disrupted are the Nodes that capabilities disrupt.
+	Disrupted []v1alpha1.Reservation
 	// Explanation says why they wait, and which Nodes are unavailable.
 	Explanation disruptionplan.Explanation
 	// Window is whether disruptions may begin.
@@ -63,4 +68,30 @@ func (in *Input) decideBudget(d *Decision) {
 	if in.Budget != nil && !in.Budget.Window.Changes.IsZero() {
 		d.wake(in.Budget.Window.Changes)
 	}
+}
+
+// disrupts reports whether a capability that a condition holds for disrupts a Node.
+func (in *Input) disrupts(node *Node, condition func(v1alpha1.Capability) bool) bool {
+	return in.Budget != nil && slices.ContainsFunc(in.Budget.Disrupted, func(r v1alpha1.Reservation) bool {
+		return r.Node == node.Name && condition(r.Capability)
+	})
+}
+
+// defaultDeadline is how long a Machine that is made in place of another one is waited for where the group does not say: the default of
+// spec.replacement.progressDeadline.
+const defaultDeadline = 30 * time.Minute
+
+// PaceOf returns how long the Nodes of a group are waited for. rollout is the spec.rollout of a group that has none; nil for that of the schema.
+func PaceOf(group *v1alpha1.NodeGroup, rollout *v1alpha1.Rollout) disruptionplan.Pace {
+	pace := disruptionplan.Pace{Deadline: defaultDeadline}
+	if group.Spec.Rollout != nil {
+		rollout = group.Spec.Rollout
+	}
+	if rollout != nil {
+		pace.MinReady = time.Duration(rollout.MinReadySeconds) * time.Second
+	}
+	if r := group.Spec.Replacement; r != nil && r.ProgressDeadline != nil {
+		pace.Deadline = r.ProgressDeadline.Duration
+	}
+	return pace
 }

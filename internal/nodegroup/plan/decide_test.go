@@ -30,6 +30,8 @@ type rollout struct {
 	now   time.Time
 	// declaration is what the Nodes are to carry; nil for what the group declares.
 	declaration *metadataplan.Declaration
+	// disrupted are the Nodes that capabilities disrupt; nil for a group without a budget.
+	disrupted []v1alpha1.Reservation
 }
 
 // newRollout returns a group with Nodes that have been Ready for an hour and are to be written.
@@ -61,6 +63,9 @@ func (r *rollout) node(name string) *Node {
 // decide decides, writes the Nodes that are admitted and the status, and returns the names of the written Nodes.
 func (r *rollout) decide() (written string, d Decision) {
 	in := &Input{Group: r.group, Declaration: cmp.Or(r.declaration, metadataplan.GroupDeclarationOf(r.group)), Nodes: slices.Clone(r.nodes), Now: r.now}
+	if r.disrupted != nil {
+		in.Budget = &Budget{Disrupted: r.disrupted}
+	}
 	d = Decide(in)
 	var names []string
 	for i := range r.nodes {
@@ -313,8 +318,8 @@ func TestDecide_NotReadyOnPurpose(t *testing.T) {
 	for name, change := range map[string]func(*rollout, *Node){
 		"leaving": func(_ *rollout, n *Node) { n.Leaving = true },
 		"joining": func(_ *rollout, n *Node) { n.Joining = true },
-		"reserved for maintenance": func(r *rollout, n *Node) {
-			r.group.Status.Reservations = []v1alpha1.Reservation{{Node: n.Name, Capability: v1alpha1.CapabilityMaintenance}}
+		"disrupted for maintenance": func(r *rollout, n *Node) {
+			r.disrupted = []v1alpha1.Reservation{{Node: n.Name, Capability: v1alpha1.CapabilityMaintenance}}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -333,7 +338,7 @@ func TestDecide_NotReadyOnPurpose(t *testing.T) {
 	r.decide()
 	r.now = r.now.Add(time.Minute)
 	r.node("n0").Ready, r.node("n0").ReadyChange = false, r.now
-	r.group.Status.Reservations = []v1alpha1.Reservation{{Node: "n0", Capability: v1alpha1.CapabilityMetadata}}
+	r.disrupted = []v1alpha1.Reservation{{Node: "n0", Capability: v1alpha1.CapabilityMetadata}}
 	if _, d := r.decide(); d.Rollout.Stopped == "" {
 		t.Error("a Node that the roll-out itself disrupts does not stop it")
 	}

@@ -43,8 +43,8 @@ func TestDecide_PhaseAndMessage(t *testing.T) {
 		}, v1alpha1.PhaseWaiting, "2 disruptions wait"},
 		"one of the guarded taints has a place": {func(r *rollout, in *Input) {
 			r.guard()
-			r.group.Status.Reservations = []v1alpha1.Reservation{{Node: "n0", Capability: v1alpha1.CapabilityMetadata}}
 			in.Budget = full(1)
+			in.Budget.Disrupted = []v1alpha1.Reservation{{Node: "n0", Capability: v1alpha1.CapabilityMetadata}}
 		}, v1alpha1.PhaseRolling, "1 disruptions wait"},
 		"stopped": {func(r *rollout, _ *Input) {
 			r.decide()

@@ -121,9 +121,7 @@ func (in *Input) advances(d *Decision) bool {
 
 // hasPlace reports whether the guard of a Node has a place in the budget of the group.
 func (in *Input) hasPlace(node *Node) bool {
-	return slices.ContainsFunc(in.Group.Status.Reservations, func(r v1alpha1.Reservation) bool {
-		return r.Node == node.Name && r.Capability == v1alpha1.CapabilityMetadata
-	})
+	return in.disrupts(node, func(capability v1alpha1.Capability) bool { return capability == v1alpha1.CapabilityMetadata })
 }
 
 // problems returns the first message for each reason why the group, or one of its Nodes, has a problem.

@@ -357,9 +357,7 @@ func (in *Input) becameNotReady(node *Node) bool {
 
 // isDisrupted reports whether Drover disrupts a Node, for anything but the roll-out.
 func (in *Input) isDisrupted(node *Node) bool {
-	return slices.ContainsFunc(in.Group.Status.Reservations, func(r v1alpha1.Reservation) bool {
-		return r.Node == node.Name && r.Capability != v1alpha1.CapabilityMetadata
-	})
+	return in.disrupts(node, func(capability v1alpha1.Capability) bool { return capability != v1alpha1.CapabilityMetadata })
 }
 
 // pauseEnd returns when the next wave may begin.

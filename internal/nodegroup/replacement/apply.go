@@ -78,21 +78,15 @@ func (rc *reconciliation) carryOut(ctx context.Context, decision *plan.Decision,
 
 // replace deletes a Machine if the budget has a place for its Node, and reports whether it has.
 func (rc *reconciliation) replace(ctx context.Context, m *machine, report *plan.Report, requeue *controller.Requeue) (replaced bool, err error) {
-	answer, err := rc.reserve(ctx, m)
+	permit, ctx, err := rc.begin(ctx, m)
 	if err != nil {
 		return false, err
 	}
-	if !answer.Allowed {
-		report.Reason, report.Message = reasonOf(answer.Reason), answer.Message
-		if answer.After > 0 {
-			requeue.In(answer.After)
-		}
+	defer permit.Done()
+	if !permit.Allowed {
+		report.Reason, report.Message = reasonOf(permit.Reason), permit.Message
+		requeue.In(permit.After)
 		return false, nil
-	}
-	if !answer.Until.IsZero() {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, answer.Until.Sub(rc.Clock.Now()))
-		defer cancel()
 	}
 	if err = rc.markAndDelete(ctx, m); status.Classify(err) == status.Denied {
 		// Others need not wait for it.

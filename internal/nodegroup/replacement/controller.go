@@ -18,7 +18,9 @@ import (
 	"github.com/drover-io/drover/internal/nodegroup/history"
 	"github.com/drover-io/drover/internal/nodegroup/members"
 	"github.com/drover-io/drover/internal/nodegroup/replacement/plan"
+	"github.com/drover-io/drover/internal/nodelease"
 	"github.com/drover-io/drover/internal/ownership"
+	"github.com/drover-io/drover/internal/quorum"
 )
 
 // Name is the controller's name in logs and metrics.
@@ -39,8 +41,12 @@ type Dependencies struct {
 	Metrics  *Metrics
 	Finder   *members.Finder
 	Reports  *Reports
-	// Budgets give out the places in the budgets of groups; with nil there are none.
+	// Budgets give permission to disrupt Nodes.
 	Budgets *disruption.Budgets
+	// Leases acquires the lease of a Node before its Machine is deleted, with the holder of the machine controller; nil acquires none.
+	Leases *nodelease.Leases
+	// Guard protects the control plane; nil protects nothing.
+	Guard quorum.Checker
 	// History keeps the templates of MachineSets; nil keeps nothing.
 	History *history.Store
 	// Live asks the API server about own writes that the cache does not show for long; with nil they are dropped after a minute.

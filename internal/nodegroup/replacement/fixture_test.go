@@ -24,6 +24,7 @@ import (
 	"github.com/drover-io/drover/internal/apitest"
 	"github.com/drover-io/drover/internal/apitest/builder"
 	"github.com/drover-io/drover/internal/disruption"
+	disruptionplan "github.com/drover-io/drover/internal/disruption/plan"
 	"github.com/drover-io/drover/internal/machineapi"
 	"github.com/drover-io/drover/internal/machineapi/lookup"
 	"github.com/drover-io/drover/internal/nodegroup/members"
@@ -70,6 +71,10 @@ func newFixture(t *testing.T, objects ...client.Object) *fixture {
 type allNodes struct{ client.Reader }
 
 func (a allNodes) GroupOf(context.Context, string) (string, error) { return "gpu", nil }
+
+func (allNodes) Machines(context.Context, string, time.Time) (machines disruptionplan.Machines, err error) {
+	return machines, nil
+}
 
 func (a allNodes) Members(ctx context.Context, _ string) (nodes []*corev1.Node, err error) {
 	var list corev1.NodeList

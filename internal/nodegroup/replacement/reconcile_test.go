@@ -113,7 +113,7 @@ func TestReconcile_MarksAndDeletes(t *testing.T) {
 
 func TestReconcile_Budget(t *testing.T) {
 	f := newFixture(t, append(half(cordoned), newGroup(builder.WithDisruption))...)
-	if result := f.reconciles(); result.RequeueAfter != time.Minute {
+	if result := f.reconciles(); result.RequeueAfter != controller.RetryBudget {
 		t.Errorf("again in %s", result.RequeueAfter)
 	}
 	if report := f.report(); report.Reason != "BudgetExhausted" || !report.Replacing {
@@ -128,9 +128,9 @@ func TestReconcile_Budget(t *testing.T) {
 	if err := f.client.Get(t.Context(), types.NamespacedName{Name: "gpu"}, group); err != nil {
 		t.Fatal(err)
 	}
-	if got := group.Status.Reservations; len(got) != 1 || got[0].Object != "Machine/machines/old-a" || got[0].UID != "uid-of-node-old-a" ||
+	if got := group.Status.Admissions; len(got) != 1 || got[0].Object != "Machine/machines/old-a" || got[0].UID != "uid-of-node-old-a" ||
 		got[0].Capability != v1alpha1.CapabilityReplacement {
-		t.Errorf("the reservations are %+v", got)
+		t.Errorf("the admissions are %+v", got)
 	}
 }
 
@@ -146,28 +146,6 @@ func TestReconcile_BudgetForSome(t *testing.T) {
 		t.Errorf("%+v", report)
 	}
 	f.reconciles()
-}
-
-// TestReconcile_UnusedReservation: a place that a predecessor has reserved, or that is not needed any more, is released.
-func TestReconcile_UnusedReservation(t *testing.T) {
-	reservation := func(name string) v1alpha1.Reservation {
-		return v1alpha1.Reservation{
-			Node: name, UID: types.UID("uid-of-node-" + name), Capability: v1alpha1.CapabilityReplacement, Object: "Machine/machines/" + name,
-			Time: metav1.NewTime(start),
-		}
-	}
-	group := newGroup(builder.WithDisruption, func(group *v1alpha1.NodeGroup) {
-		group.Spec.Suspend = true
-		group.Status.Reservations = []v1alpha1.Reservation{reservation("old-a"), reservation("gone")}
-	})
-	f := newFixture(t, append(half(), group)...)
-	f.reconciles("status NodeGroup/gpu")
-	if err := f.client.Get(t.Context(), client.ObjectKeyFromObject(group), group); err != nil {
-		t.Fatal(err)
-	}
-	if got := group.Status.Reservations; len(got) != 1 || got[0].Node != "gone" {
-		t.Errorf("the reservations are %+v", got)
-	}
 }
 
 func TestReconcile_Failures(t *testing.T) {

@@ -24,10 +24,10 @@ func TestState(t *testing.T) {
 		return builder.Node(name, slices.Concat([]func(*corev1.Node){ready, withUID(types.UID(name))}, options)...)
 	}
 	cordoned := func(node *corev1.Node) { node.Spec.Unschedulable = true }
-	reserved := func(names ...string) *v1alpha1.NodeGroup {
+	admitted := func(names ...string) *v1alpha1.NodeGroup {
 		group := &v1alpha1.NodeGroup{}
 		for _, name := range names {
-			group.Status.Reservations = append(group.Status.Reservations, v1alpha1.Reservation{Node: name, UID: types.UID(name)})
+			group.Status.Admissions = append(group.Status.Admissions, v1alpha1.Reservation{Node: name, UID: types.UID(name)})
 		}
 		return group
 	}
@@ -38,23 +38,26 @@ func TestState(t *testing.T) {
 		objects []client.Object
 		want    []string
 	}{
-		"reserved before: no fault":         {[]client.Object{reserved("a"), node("a", cordoned), node("a"), reserved()}, nil},
-		"cordoned before: a fault":          {[]client.Object{node("a", cordoned), reserved("a")}, []string{"Node a is cordoned"}},
-		"released before: a fault":          {[]client.Object{reserved("a"), node("a", cordoned), reserved(), node("a")}, []string{"Node a is cordoned"}},
+		"admitted before: no fault":         {[]client.Object{admitted("a"), node("a", cordoned), node("a"), admitted()}, nil},
+		"cordoned before: a fault":          {[]client.Object{node("a", cordoned), admitted("a")}, []string{"Node a is cordoned"}},
+		"its admission is old: no fault":    {[]client.Object{admitted("a"), node("a", cordoned), admitted(), node("a", cordoned)}, nil},
+		"again without one: a fault": {
+			[]client.Object{admitted("a"), node("a", cordoned), node("a"), admitted(), node("a", cordoned)}, []string{"Node a is cordoned"},
+		},
 		"deleted without a place: a fault":  {[]client.Object{node("a"), deleted}, []string{"Node a is deleted"}},
-		"another Node of the name: a fault": {[]client.Object{reserved("a"), node("a", cordoned, withUID("other"))}, []string{"Node a is cordoned"}},
+		"another Node of the name: a fault": {[]client.Object{admitted("a"), node("a", cordoned, withUID("other"))}, []string{"Node a is cordoned"}},
 		"cordoned before it joins: no fault": {
 			[]client.Object{harness.NewMachine("a"), node("a", cordoned), joined, node("a", cordoned)}, nil,
 		},
 		"cordoned when it has joined: a fault": {
 			[]client.Object{harness.NewMachine("a"), node("a"), joined, node("a", cordoned)}, []string{"Node a is cordoned"},
 		},
-		"two of two: no fault":                 {[]client.Object{node("a"), node("b"), reserved("a", "b")}, nil},
-		"two capabilities of a Node: no fault": {[]client.Object{node("a"), node("b"), reserved("a", "a", "b")}, nil},
+		"two of two: no fault":                 {[]client.Object{node("a"), node("b"), admitted("a", "b")}, nil},
+		"two capabilities of a Node: no fault": {[]client.Object{node("a"), node("b"), admitted("a", "a", "b")}, nil},
 		"three of two: one fault": {
-			[]client.Object{node("a"), node("b"), node("c"), reserved("a", "b", "c"), node("d")}, []string{"3 Nodes that are Ready"},
+			[]client.Object{node("a"), node("b"), node("c"), admitted("a", "b", "c"), node("d")}, []string{"3 Nodes that are Ready"},
 		},
-		"three of two, one is gone: no fault": {[]client.Object{node("a"), node("b"), reserved("a", "b", "c")}, nil},
+		"three of two, one is gone: no fault": {[]client.Object{node("a"), node("b"), admitted("a", "b", "c")}, nil},
 		"deleted by a user: no fault":         {[]client.Object{harness.NewMachine("excused"), node("excused", cordoned)}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {

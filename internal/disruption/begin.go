@@ -1,0 +1,284 @@
+package disruption
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/drover-io/drover/api/drover/v1alpha1"
+	"github.com/drover-io/drover/internal/controller"
+	"github.com/drover-io/drover/internal/disruption/plan"
+	"github.com/drover-io/drover/internal/nodelease"
+	"github.com/drover-io/drover/internal/quorum"
+	"github.com/drover-io/drover/internal/status"
+)
+
+// Request asks for the permission to disrupt a Node.
+type Request struct {
+	plan.Request
+
+	// Target is the Node as the cache has it; nil for one that is gone, or has never come.
+	Target *corev1.Node
+	// Leases acquires the lease of the Target; nil needs none. Borrowed only waits while another holder has it: somebody else does the work.
+	Leases   *nodelease.Leases
+	Borrowed bool
+	// Kept has a request that waits keep the lease that it has: the work has begun, in another group or in none.
+	Kept bool
+	// Trial has the lease expire soon unless the work renews it: nobody releases it if the process ends before the first disruptive write.
+	Trial bool
+	// Guard protects the control plane, of which Protected is a Node; nil protects nothing. Peer says first why another one may not be
+	// spared; nil says nothing.
+	Guard     quorum.Checker
+	Protected *corev1.Node
+	Peer      func(ctx context.Context) (denial string, err error)
+}
+
+// purpose is what the lease says.
+func (r *Request) purpose() nodelease.Purpose {
+	return nodelease.Purpose{Capability: string(r.Capability), Object: r.Object, UID: r.ObjectUID, Trial: r.Trial}
+}
+
+// Permit is the answer to a request. It is to be given back with Done when the first disruptive write has been made, or is not made.
+type Permit struct {
+	plan.Answer
+
+	// Group is the NodeGroup that was asked; empty for none.
+	Group string
+	// Held is the other holder of the lease where Reason is plan.ReasonLease.
+	Held *nodelease.AlreadyHeldError
+	// Renewal is when the lease has to be renewed; zero for no lease. LeaseFailed reports that the error is that of its acquisition.
+	Renewal     time.Duration
+	LeaseFailed bool
+
+	unlock func()
+}
+
+// Done lets others check whether the control plane can spare a Node. It may be called more than once.
+func (p *Permit) Done() {
+	if p.unlock != nil {
+		p.unlock()
+		p.unlock = nil
+	}
+}
+
+func (p *Permit) deny(reason, message string, after time.Duration) {
+	p.Allowed, p.Reason, p.Message, p.After = false, reason, message, after
+}
+
+// Begin asks for the permission to disrupt a Node. It is asked in this order: does another holder have the lease, can the control plane spare the
+// Node, is the group suspended or frozen or its window closed, has the budget a place, whose turn is it. Then the admission is recorded, for which
+// the API server takes one of two writers only, and the lease acquired. The first disruptive write follows at once, with the returned context. Work
+// that has begun asks as well, for the quorum and to renew the lease. The error is a conflict when another writer was faster: nothing has begun.
+func (b *Budgets) Begin(ctx context.Context, request *Request) (permit Permit, bounded context.Context, err error) {
+	defer func() {
+		if err != nil || !permit.Allowed {
+			permit.Done()
+		}
+	}()
+	if held, err := request.heldByOther(ctx); err != nil || held != nil {
+		permit.hold(held, b.now(request))
+		return permit, ctx, err
+	}
+	if request.Protected != nil && request.Guard != nil {
+		ctx, permit.unlock = request.Guard.Lock(ctx)
+		if err := request.checkQuorum(ctx, &permit); err != nil || permit.Reason != "" {
+			return permit, ctx, errors.Join(err, request.release(ctx))
+		}
+	}
+	admitted, err := b.admit(ctx, request, &permit)
+	switch {
+	case err != nil:
+		return permit, ctx, err
+	case !permit.Allowed:
+		return permit, ctx, request.release(ctx)
+	}
+	return permit, ctx, b.acquire(ctx, request, &permit, admitted)
+}
+
+func (r *Request) heldByOther(ctx context.Context) (*nodelease.AlreadyHeldError, error) {
+	if r.Leases == nil || r.Target == nil {
+		return nil, nil
+	}
+	return r.Leases.HeldByOther(ctx, r.Target.Name)
+}
+
+// hold has a request wait for another holder of the lease.
+func (p *Permit) hold(held *nodelease.AlreadyHeldError, now time.Time) {
+	if held != nil {
+		p.Held = held
+		p.deny(plan.ReasonLease, held.Error(), controller.UntilLease(held.Until, now))
+	}
+}
+
+func (r *Request) checkQuorum(ctx context.Context, permit *Permit) (err error) {
+	denial := ""
+	if r.Peer != nil {
+		denial, err = r.Peer(ctx)
+	}
+	if err == nil && denial == "" {
+		denial, err = r.Guard.Check(ctx, r.Protected)
+	}
+	switch {
+	case status.Classify(err) == status.Denied:
+		permit.deny(plan.ReasonQuorumUnknown, err.Error(), controller.RetryDenied)
+		return nil
+	case denial != "":
+		permit.deny(plan.ReasonQuorum, denial, controller.RetryQuorum)
+	}
+	return err
+}
+
+// release releases a lease that keeps others from a Node on which the work has not begun.
+func (r *Request) release(ctx context.Context) error {
+	if r.Leases == nil || r.Target == nil || r.Borrowed || r.Begun || r.Kept {
+		return nil
+	}
+	_, err := r.Leases.ReleaseFor(ctx, r.Target.Name, r.purpose())
+	return err
+}
+
+// acquire acquires the lease. A process that was stopped for too long after the admission may not be the leader any more, and does not begin.
+func (b *Budgets) acquire(ctx context.Context, request *Request, permit *Permit, admitted time.Time) (err error) {
+	if request.Leases != nil && request.Target != nil && !request.Borrowed {
+		purpose := request.purpose()
+		purpose.Group = permit.Group
+		permit.Renewal, err = request.Leases.AcquireFor(ctx, request.Target, purpose)
+		var held *nodelease.AlreadyHeldError
+		if errors.As(err, &held) {
+			permit.hold(held, b.now(request))
+			return nil
+		}
+		permit.LeaseFailed = err != nil
+	}
+	if err == nil && !admitted.IsZero() && b.Clock.Now().Sub(admitted) > plan.BeginWithin {
+		permit.deny(plan.ReasonQueued, "the admission is too old", time.Millisecond)
+	}
+	return err
+}
+
+func (b *Budgets) now(request *Request) time.Time {
+	if b == nil {
+		return request.Leases.Clock.Now()
+	}
+	return b.Clock.Now()
+}
+
+// admit asks the budget, and records the admission. admitted is when that was written; zero where nothing is recorded.
+func (b *Budgets) admit(ctx context.Context, request *Request, permit *Permit) (admitted time.Time, err error) {
+	name, err := b.groupOf(ctx, request)
+	if err != nil || name == "" || request.Begun {
+		permit.Answer = plan.Answer{Allowed: err == nil}
+		return time.Time{}, err
+	}
+	permit.Group = name
+	g := b.group(name)
+	if err := g.lock(ctx); err != nil {
+		return time.Time{}, fmt.Errorf("asking NodeGroup %s for Node %s: %w", name, request.Node, err)
+	}
+	defer g.unlock()
+	in, err := b.observe(ctx, g)
+	if err != nil {
+		return time.Time{}, err
+	}
+	permit.Answer = g.decide(in, &request.Request)
+	if permit.Allowed && permit.Admission != nil && b.Requests != nil {
+		// Requests for remediation are not watched.
+		if _, err := b.requests.list(ctx, b, in.Now); err != nil {
+			return time.Time{}, err
+		}
+		if in, err = b.observe(ctx, g); err != nil {
+			return time.Time{}, err
+		}
+		permit.Answer = g.decide(in, &request.Request)
+	}
+	if !permit.Allowed || permit.Admission == nil {
+		return time.Time{}, nil
+	}
+	if admitted, err = b.record(ctx, g, in, permit); err != nil {
+		return admitted, fmt.Errorf("admitting Node %s in NodeGroup %s: %w", request.Node, name, err)
+	}
+	return admitted, nil
+}
+
+// record writes an admission unless that has been done a moment ago.
+func (b *Budgets) record(ctx context.Context, g *group, in *plan.Input, permit *Permit) (admitted time.Time, err error) {
+	key := plan.KeyOf(permit.Admission)
+	isRecorded := slices.ContainsFunc(in.Admissions, func(r v1alpha1.Reservation) bool { return plan.KeyOf(&r) == key && r.UID == permit.Admission.UID })
+	if at, found := g.admitted[key]; found && isRecorded && in.Now.Sub(at) < plan.BeginWithin {
+		return at, nil
+	}
+	permit.Admission.Time = metav1.NewTime(in.Now).Rfc3339Copy()
+	if err := b.write(ctx, g, in.Group, admit(in.Admissions, *permit.Admission)); err != nil {
+		return admitted, err
+	}
+	g.admit(key, in.Now)
+	return in.Now, nil
+}
+
+// HasPlace reports whether work that has begun has its place in the budget of the group to which the Node belongs now: the Node may have joined that
+// since, and what is still to be done may make it unavailable.
+func (b *Budgets) HasPlace(ctx context.Context, request *Request) (bool, error) {
+	name, err := b.groupOf(ctx, request)
+	if err != nil || name == "" {
+		return err == nil, err
+	}
+	purpose, err := request.Leases.PurposeOf(ctx, request.Node)
+	return err == nil && (purpose.Group == name || purpose.Capability == ""), err
+}
+
+func (b *Budgets) groupOf(ctx context.Context, request *Request) (string, error) {
+	if b == nil {
+		return "", nil
+	}
+	name, err := b.Membership.GroupOf(ctx, request.Node)
+	if err != nil {
+		return "", fmt.Errorf("finding the NodeGroup of Node %s: %w", request.Node, err)
+	}
+	return name, nil
+}
+
+// End says that the work on a Node is over, or that a request is not made again. It releases the lease if the request has Leases. What the cluster
+// shows counts on; nothing else has to be ended.
+func (b *Budgets) End(ctx context.Context, request *Request) error {
+	over := false
+	if request.Leases != nil {
+		var err error
+		if over, err = request.Leases.ReleaseFor(ctx, request.Node, request.purpose()); err != nil {
+			return err
+		}
+	}
+	name, err := b.groupOf(ctx, request)
+	if err != nil || name == "" {
+		return err
+	}
+	g := b.group(name)
+	if err := g.lock(ctx); err != nil {
+		return err
+	}
+	defer g.unlock()
+	g.drop(request.Keys()...)
+	observed, err := b.latest(ctx, g)
+	if apierrors.IsConflict(err) {
+		return nil // the group is gone
+	}
+	if err != nil {
+		return err
+	}
+	now := b.Clock.Now()
+	for _, admission := range plan.FreshAdmissions(observed, now) {
+		if key := plan.KeyOf(&admission); request.Matches(&admission) && g.ended[key].IsZero() {
+			g.ended[key], over = now, true
+		}
+	}
+	if over {
+		g.returned[request.Node] = returned{request.UID, now}
+		b.changed.Emit(name)
+	}
+	return nil
+}

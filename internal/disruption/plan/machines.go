@@ -1,0 +1,136 @@
+package plan
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-io/drover/api/drover/v1alpha1"
+)
+
+// Machines are what the Machines and MachineSets of a group show beside its Nodes. The zero value is that of a group without Machines.
+type Machines struct {
+	Sets []MachineSet
+	// Deleted are the names of the Nodes whose Machine is being deleted.
+	Deleted []string
+	// Requested are the Machines that were handed over for remediation by others.
+	Requested []Requested
+	// IsActive reports whether a Machine exists and is not being deleted; nil for a group without Machines.
+	IsActive func(machine types.NamespacedName, uid types.UID) bool
+}
+
+// MachineSet is a MachineSet, as far as decisions need it.
+type MachineSet struct {
+	// Wanted is how many Nodes it is to have, growth that has not come yet aside; Nodes is how many it has, those included whose Machine is being
+	// deleted.
+	Wanted, Nodes int
+	// NotCreated is how many of its Machines are gone and have no new one yet.
+	NotCreated int
+	// New are the Machines that it has made in place of others and whose Node is not known to be available.
+	New []NewMachine
+}
+
+// NewMachine is a Machine that a MachineSet has made in place of another one.
+type NewMachine struct {
+	Machine types.NamespacedName
+	UID     types.UID
+	// For is the UID of the other one, empty for not known, and Capability what it was deleted for.
+	For        types.UID
+	Capability v1alpha1.Capability
+	// Growth reports that the other one had no Node either: the group has not lost one.
+	Growth  bool
+	Created time.Time
+	// Node is the Node that is a member of the group; empty for none. ReadySince is since when it is Ready, zero for not.
+	Node       string
+	ReadySince time.Time
+}
+
+// Requested is a Machine that was handed over for remediation by others.
+type Requested struct {
+	Machine types.NamespacedName
+	UID     types.UID
+	// Node and NodeUID are those of its Node; empty for none.
+	Node    string
+	NodeUID types.UID
+	Since   time.Time
+}
+
+// Pace is how long a Node is waited for.
+type Pace struct {
+	// MinReady is how long a Node has to be available after its disruption until it counts as that.
+	MinReady time.Duration
+	// Deadline is how long a Machine that is made in place of another one counts as unavailable while it has no Ready Node.
+	Deadline time.Duration
+}
+
+// AddMachines adds to an input what the Machines of the group show.
+func (in *Input) AddMachines(machines *Machines, pace Pace) {
+	for _, node := range machines.Deleted {
+		in.Sign(node, SignMachineDeleted)
+	}
+	for i := range machines.Requested {
+		in.Disrupted = append(in.Disrupted, machines.Requested[i].disruption())
+	}
+	// What is disrupted as the Machine that is being deleted is not disrupted again as the new one.
+	deleted := map[types.UID]bool{}
+	for i := range in.Disrupted {
+		deleted[in.Disrupted[i].ObjectUID] = true
+	}
+	for i := range machines.Sets {
+		in.addSet(&machines.Sets[i], pace, deleted)
+	}
+}
+
+func (in *Input) addSet(set *MachineSet, pace Pace, deleted map[types.UID]bool) {
+	missing := set.Wanted - set.Nodes
+	for i := range set.New {
+		m := &set.New[i]
+		isReady := m.Node != "" && !m.ReadySince.IsZero()
+		switch {
+		case isReady && in.Now.Sub(m.ReadySince) >= pace.MinReady:
+			continue
+		case isReady:
+			in.Sign(m.Node, SignReturning)
+		case in.Now.Sub(m.Created) >= pace.Deadline:
+			if m.Node == "" && !m.Growth {
+				missing--
+			}
+			continue
+		}
+		if m.For == "" || !deleted[m.For] {
+			in.Disrupted = append(in.Disrupted, m.disruption())
+		}
+	}
+	in.Missing += max(0, missing)
+	if set.NotCreated > 0 {
+		if in.Lacking == nil {
+			in.Lacking = map[v1alpha1.Capability]int{}
+		}
+		in.Lacking[v1alpha1.CapabilityRemediation] += set.NotCreated
+	}
+}
+
+// Sign adds a sign that is no part of a Node, unless the Node has one.
+func (in *Input) Sign(node string, sign Sign) {
+	if in.Signs == nil {
+		in.Signs = map[string]Sign{}
+	}
+	if in.Signs[node] == "" {
+		in.Signs[node] = sign
+	}
+}
+
+func (m *NewMachine) disruption() v1alpha1.Reservation {
+	name := MachineName(m.Machine)
+	request := Request{Node: name, UID: m.UID, Capability: m.Capability, Object: name, ObjectUID: m.UID}
+	return request.reservation(m.Created)
+}
+
+func (r *Requested) disruption() v1alpha1.Reservation {
+	name := MachineName(r.Machine)
+	request := Request{Node: r.Node, UID: r.NodeUID, Capability: v1alpha1.CapabilityRemediation, Object: name, ObjectUID: r.UID}
+	if r.Node == "" {
+		request.Node, request.UID = name, r.UID
+	}
+	return request.reservation(r.Since)
+}

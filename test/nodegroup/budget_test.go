@@ -126,10 +126,13 @@ func TestBudget_QueuesMaintenance(t *testing.T) {
 	waits()
 	first.End()
 	second.Phase(medik8s.PhaseSucceeded)
-	f.eventuallyBudget("queue", 1, 1)
-	if r := f.group("queue").Status.Reservations[0]; r.Node != "queue-01" || r.Object != "NodeMaintenance/queue-01" {
-		t.Errorf("the reservation is %s", harness.JSON(r))
-	}
+	f.Eventually("the place is that of the second one", func() error {
+		of := f.group("queue").Status.Reservations
+		if len(of) != 1 || of[0].Node != "queue-01" || of[0].Object != "NodeMaintenance/queue-01" {
+			return fmt.Errorf("the reservations are %s", harness.JSON(of))
+		}
+		return nil
+	})
 	second.End()
 	f.eventuallyBudget("queue", 0, 0)
 }

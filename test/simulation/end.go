@@ -29,11 +29,13 @@ func (w *world) calmDown() {
 	}
 }
 
-// tidy has users delete the Machines that were taken out of their pools: no MachineSet replaces them.
+// tidy has users delete the Machines that were taken out of their pools, and those without a controller whose instance is gone: no MachineSet replaces
+// them.
 func (w *world) tidy() {
 	for _, object := range w.server.all(machineKind) {
 		pool := w.server.get(setKind, keyFor(namespace, object.GetLabels()[poolLabel]))
-		if object.GetDeletionTimestamp() == nil && metav1.GetControllerOfNoCopy(object) == nil && pool == nil {
+		isLost := pool == nil || w.cloud.instances[object.GetUID()] == nil
+		if object.GetDeletionTimestamp() == nil && metav1.GetControllerOfNoCopy(object) == nil && isLost {
 			must(w.server.delete(request{who: "user"}, machineKind, keyOf(object), guards{}, nil))
 		}
 	}

@@ -20,8 +20,8 @@ import (
 // groupLabel is the label by which NodeGroups of these tests select their Nodes.
 const groupLabel = "example.com/group"
 
-// newGroup makes a NodeGroup of one node that allows so many unavailable Nodes, and waits until the Node is in it.
-func (s *scenario) newGroup(node string, maxUnavailable int32) string {
+// newGroup makes a NodeGroup of one node, with the node's name, that allows so many unavailable Nodes, and waits until the Node is in it.
+func (s *scenario) newGroup(node string, maxUnavailable int32) {
 	s.Helper()
 	group := &drover.NodeGroup{ObjectMeta: metav1.ObjectMeta{Name: node}}
 	group.Spec.Nodes.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{groupLabel: node}}
@@ -34,7 +34,6 @@ func (s *scenario) newGroup(node string, maxUnavailable int32) string {
 		}
 		return nil
 	})
-	return group.Name
 }
 
 func (s *scenario) getGroup(name string) *drover.NodeGroup {
@@ -50,7 +49,7 @@ func (s *scenario) getGroup(name string) *drover.NodeGroup {
 func TestRun_FirstNodeWaitsForBudget(t *testing.T) {
 	s := newScenario(t, scenarioOptions{})
 	first, second := s.nodes[0], s.nodes[1]
-	frozen := s.newGroup(first, 0)
+	s.newGroup(first, 0)
 	s.newGroup(second, 1)
 	s.upgrade()
 	const why = "maxUnavailable is 0"
@@ -73,7 +72,7 @@ func TestRun_FirstNodeWaitsForBudget(t *testing.T) {
 			t.Errorf("Job %s was created", job.Name)
 		}
 	}
-	harness.Update(s.World, s.getGroup, frozen, func(group *drover.NodeGroup) {
+	harness.Update(s.World, s.getGroup, first, func(group *drover.NodeGroup) {
 		group.Spec.Disruption.MaxUnavailable = new(intstr.FromInt32(1))
 	})
 	s.await(v1alpha1.PhaseDone)

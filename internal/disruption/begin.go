@@ -112,7 +112,8 @@ func (r *Request) heldByOther(ctx context.Context) (*nodelease.AlreadyHeldError,
 func (p *Permit) hold(held *nodelease.AlreadyHeldError, now time.Time) {
 	if held != nil {
 		p.Held = held
-		p.deny(plan.ReasonLease, held.Error(), controller.UntilLease(held.Until, now))
+		// Without the time at which it expires, which changes with every renewal.
+		p.deny(plan.ReasonLease, fmt.Sprintf("the lease of node %s is held by %q", held.Node, held.Holder), controller.UntilLease(held.Until, now))
 	}
 }
 

@@ -2,6 +2,7 @@ package upgrade
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -38,9 +39,12 @@ type wait struct {
 	after   time.Duration
 }
 
-// block has a node wait.
+// block has a node wait. One that has not begun is passed over.
 func (w *wait) block(step *plan.Step) outcome {
-	if step.Release != nil {
+	switch {
+	case !step.HasBegun():
+		step.PassOver(w.message)
+	case step.Release != nil:
 		step.Status.Phase = v1alpha1.NodeRunningJobs
 	}
 	step.Status.Message, step.Job, step.Release = w.message, nil, nil
@@ -54,6 +58,18 @@ func (w *wait) block(step *plan.Step) outcome {
 // release releases the lease of a node that is not in progress.
 func (rc *reconciliation) release(ctx context.Context, node *corev1.Node) error {
 	return rc.Budgets.End(ctx, rc.requestFor(node))
+}
+
+// groupOf returns the name of the NodeGroup of a node; empty for none.
+func (rc *reconciliation) groupOf(ctx context.Context, node *corev1.Node) (string, error) {
+	if rc.Budgets == nil {
+		return "", nil
+	}
+	name, err := rc.Budgets.Membership.GroupOf(ctx, node.Name)
+	if err != nil {
+		return "", fmt.Errorf("finding the NodeGroup of node %s: %w", node.Name, err)
+	}
+	return name, nil
 }
 
 func (rc *reconciliation) requestFor(node *corev1.Node) *disruption.Request {

@@ -245,9 +245,7 @@ func (o outcome) and(next outcome) outcome {
 	out.Settled = o.Settled && next.Settled
 	out.ReservedByOther = cmp.Or(o.ReservedByOther, next.ReservedByOther)
 	out.config = cmp.Or(next.config, o.config)
-	if out.Steps = next.Steps; next.Steps == nil {
-		out.Steps = o.Steps
-	}
+	out.Nodes = cmp.Or(next.Nodes, o.Nodes)
 	out.Conditions = plan.Conditions{}
 	maps.Copy(out.Conditions, o.Conditions)
 	maps.Copy(out.Conditions, next.Conditions)

@@ -2,37 +2,41 @@ package upgrade
 
 import (
 	"context"
-	"slices"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-io/drover/api/mutex/v1alpha1"
 	"github.com/drover-io/drover/internal/upgrade/plan"
 )
 
-// applySteps does what each node needs next.
+// applySteps does what each node needs next, in the order of their turns. A node that has to wait is passed over unless it has begun.
 func (rc *reconciliation) applySteps(ctx context.Context, run *plan.Run, decision *plan.Decision) outcome {
-	out := settled()
-	if !decision.Wake.IsZero() {
-		out.requeue.In(decision.Wake.Sub(rc.now))
+	out, waiting, passedOver := settled(), groupWaits{}, map[types.UID]string{}
+	nodes := decision.Apply(func(step *plan.Step) {
+		asked := step.InProgress()
+		out = out.and(rc.applyStep(ctx, run, step, waiting))
+		if s := &step.Status; s.Phase == v1alpha1.NodePending && s.Message != "" && (asked || s.Message == step.Node.PassedOver) {
+			passedOver[step.Node.UID] = s.Message
+		}
+	})
+	rc.state.passedOver = passedOver
+	if !nodes.Wake.IsZero() {
+		out.requeue.In(nodes.Wake.Sub(rc.now))
 	}
-	steps := slices.Clone(decision.Steps)
-	for i := range steps {
-		out = out.and(rc.applyStep(ctx, run, &steps[i]))
-	}
-	out.Steps = steps
-	return out.and(rc.reportDelays(steps))
+	out.Nodes = nodes
+	return out.and(rc.reportDelays(nodes.Steps))
 }
 
 // applyStep does what one node needs next, and records in the step what keeps it from that. The lease of the node is acquired first, and kept until
 // the node is not in progress any more.
-func (rc *reconciliation) applyStep(ctx context.Context, run *plan.Run, step *plan.Step) outcome {
+func (rc *reconciliation) applyStep(ctx context.Context, run *plan.Run, step *plan.Step, waiting groupWaits) outcome {
 	node := step.Node.Node
 	if !step.InProgress() {
-		if other := node.Labels[plan.LabelRun]; other != "" && other != string(rc.config.UID) {
-			// All runs have one holder: the lease is the other run's.
-			return settled()
-		}
-		return resultOf(rc.release(ctx, node))
+		return resultOf(rc.releaseUnused(ctx, node))
 	}
-	renewal, waits, err := rc.acquire(ctx, step)
+	renewal, waits, err := rc.acquireInTurn(ctx, step, waiting)
 	out := resultOf(err)
 	switch {
 	case err != nil:
@@ -46,6 +50,41 @@ func (rc *reconciliation) applyStep(ctx context.Context, run *plan.Run, step *pl
 	}
 	out.requeue.In(renewal)
 	return out
+}
+
+// groupWaits are why the first nodes of each NodeGroup have to wait in a reconciliation, by its name.
+type groupWaits map[string][]*wait
+
+// acquireInTurn is acquire, for no more nodes of a NodeGroup than may be in progress: those behind them wait for the same, and a group may have
+// thousands. A node that is unavailable already may need no place, and what shows that may be a taint.
+func (rc *reconciliation) acquireInTurn(
+	ctx context.Context, step *plan.Step, waiting groupWaits,
+) (renewal time.Duration, waits *wait, err error) {
+	if step.HasBegun() {
+		return rc.acquire(ctx, step)
+	}
+	node := step.Node.Node
+	group, err := rc.groupOf(ctx, node)
+	if err != nil {
+		return 0, nil, err
+	}
+	first, available := waiting[group], !step.Node.Unavailable && len(node.Spec.Taints) == 0
+	if group != "" && available && len(first) >= max(int(rc.config.Spec.MaxConcurrentNodes), 1) {
+		return 0, first[0], rc.releaseUnused(ctx, node)
+	}
+	if renewal, waits, err = rc.acquire(ctx, step); waits != nil {
+		waiting[group] = append(first, waits)
+	}
+	return renewal, waits, err
+}
+
+// releaseUnused releases what a node that is not in progress may have.
+func (rc *reconciliation) releaseUnused(ctx context.Context, node *corev1.Node) error {
+	if other := node.Labels[plan.LabelRun]; other != "" && other != string(rc.config.UID) {
+		// All runs have one holder: the lease is the other run's.
+		return nil
+	}
+	return rc.release(ctx, node)
 }
 
 // renewLeases renews the leases that the run has while it cannot continue. It acquires none: those of nodes that are done have been released.

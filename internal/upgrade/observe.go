@@ -84,7 +84,7 @@ func (rc *reconciliation) readInput(ctx context.Context) (*plan.Input, error) {
 			}
 			return other.Holder, other.Until
 		},
-		Now: rc.now,
+		PassedOver: rc.state.passedOver, Now: rc.now,
 	}, nil
 }
 

@@ -21,6 +21,8 @@ type state struct {
 	// drains are the drains of nodes by UID, delays are why released nodes are not upgraded yet, by name.
 	drains map[types.UID]observedDrain
 	delays map[string]delay
+	// passedOver is why nodes were passed over when a node could last be started, by UID.
+	passedOver map[types.UID]string
 	// nodes are the nodes at the time of the last status, also those that it does not list.
 	nodes map[string]v1alpha1.NodeStatus
 	// finalized reports whether the finalizer has been removed; the cache may still show the object.

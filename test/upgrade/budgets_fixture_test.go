@@ -8,12 +8,14 @@ import (
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	mutex "github.com/drover-io/drover/api/mutex/v1alpha1"
+	"github.com/drover-io/drover/internal/upgrade/plan"
 	"github.com/drover-io/drover/provider/kwok"
 	"github.com/drover-io/drover/test/cluster"
 	"github.com/drover-io/drover/test/harness"
@@ -83,12 +85,12 @@ func (f *budgetRace) makeUpgrades() {
 	f.CreateWithCleanup(openshift.NewPool(f.Name))
 	// On a real cluster the control plane takes an hour; a run that is not faster than that is late.
 	f.SimulateOpenShift(openshift.Options{ControlPlane: 2 * time.Second})
-	meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: f.Name, Name: name} }
-	f.CreateWithCleanup(&mutex.MutexTarget{ObjectMeta: meta("target"), Spec: mutex.MutexTargetSpec{MachineConfigPools: []string{f.Name}}})
-	f.CreateWithCleanup(&mutex.MutexRule{ObjectMeta: meta("rule"), Spec: mutex.MutexRuleSpec{
+	named := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: f.Name, Name: name} }
+	f.CreateWithCleanup(&mutex.MutexTarget{ObjectMeta: named("target"), Spec: mutex.MutexTargetSpec{MachineConfigPools: []string{f.Name}}})
+	f.CreateWithCleanup(&mutex.MutexRule{ObjectMeta: named("rule"), Spec: mutex.MutexRuleSpec{
 		JobName: "job", JobNamespace: f.Name, JobSpec: harness.ManagedJob("1ms"), Type: mutex.RuleKubernetes,
 	}})
-	f.CreateWithCleanup(&mutex.MutexRunConfig{ObjectMeta: meta("run"), Spec: mutex.MutexRunConfigSpec{
+	f.CreateWithCleanup(&mutex.MutexRunConfig{ObjectMeta: named("run"), Spec: mutex.MutexRunConfigSpec{
 		Canary: mutex.Canary{Name: f.Name + "-canary"}, MutexRules: []mutex.Reference{{Name: "rule", Namespace: f.Name}},
 		MutexTargets: []mutex.Reference{{Name: "target"}},
 	}})
@@ -229,7 +231,8 @@ func (f *budgetRace) upgrade(round int) {
 		f.Fatal(err)
 	}
 	f.Eventually("the upgrade is gated", func() error {
-		if run := f.upgrades(); run.Status.Version != versionOf(round) || run.Status.Phase != mutex.PhaseRunning {
+		// Nodes may have to wait for the budget.
+		if run := f.upgrades(); run.Status.Version != versionOf(round) || !meta.IsStatusConditionTrue(run.Status.Conditions, plan.ConditionPaused) {
 			return fmt.Errorf("the run is %s", harness.JSON(run.Status))
 		}
 		return nil

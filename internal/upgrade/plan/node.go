@@ -25,6 +25,8 @@ type Step struct {
 	Wake time.Time
 	// Delay is why a released node is not upgraded yet.
 	Delay Delay
+	// hasJob reports whether the node has a Job before its upgrade, of whichever rule.
+	hasJob bool
 }
 
 // InProgress reports whether the node's lease is needed. It is also needed for a node that has failed after its release.
@@ -33,7 +35,14 @@ func (s *Step) InProgress() bool {
 }
 
 // HasBegun reports whether the node has a Job, or has been released.
-func (s *Step) HasBegun() bool { return s.Status.Started != nil || s.Status.Released != nil }
+func (s *Step) HasBegun() bool {
+	return s.hasJob || s.Status.Started != nil || s.Status.Released != nil
+}
+
+// PassOver makes a node that has not begun pending, with the reason.
+func (s *Step) PassOver(message string) {
+	*s = Step{Node: s.Node, Status: v1alpha1.NodeStatus{Name: s.Status.Name, Phase: v1alpha1.NodePending, Message: message}}
+}
 
 // step decides what one node needs next. mayStart reports whether it may be started.
 func (t *turns) step(node *Node, mayStart bool) Step {
@@ -58,6 +67,7 @@ func (t *turns) step(node *Node, mayStart bool) Step {
 	case t.previous[node.UID] != nil:
 		t.awaitPrevious(t.previous[node.UID], &step)
 	case mayStart || t.started[node.UID]:
+		step.hasJob = t.started[node.UID]
 		t.prepare(node, &step)
 	}
 	return step

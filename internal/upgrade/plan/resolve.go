@@ -250,7 +250,7 @@ func (r *Run) addNode(in *Input, node *corev1.Node) {
 	}
 	r.Nodes = append(r.Nodes, &Node{
 		Node: node, Version: in.VersionOf(node), MCP: r.Targets[i].Name, Disputed: len(mcps) > 1, Unavailable: Unavailable(node),
-		Blocked: r.blocked(in, node, mcps), Drain: in.Drains[node.UID],
+		Blocked: r.blocked(in, node, mcps), PassedOver: in.PassedOver[node.UID], Drain: in.Drains[node.UID],
 	})
 }
 

@@ -40,8 +40,9 @@ type Input struct {
 	Refusal func(namespace string) string
 	// LeaseOf returns the other holder of a node's lease and when the lease expires; empty for none. Nil is for unknown.
 	LeaseOf func(node string) (holder string, until time.Time)
-	// Drains are the drains of released nodes, by the UID of the Node.
-	Drains map[types.UID]Drain
+	// Drains are the drains of released nodes, PassedOver is why nodes were passed over last, by the UID of the Node.
+	Drains     map[types.UID]Drain
+	PassedOver map[types.UID]string
 	// Now is the time.
 	Now time.Time
 }
@@ -82,8 +83,8 @@ type Node struct {
 	Unavailable bool
 	// Disputed reports whether several MachineConfigPools select it; no run changes it then.
 	Disputed bool
-	// Blocked is why it cannot be started; empty if it can.
-	Blocked string
+	// Blocked is why it cannot be started; empty if it can. PassedOver is why it had to wait when it could last have been started.
+	Blocked, PassedOver string
 	// Drain is its drain by the machine-config-operator.
 	Drain Drain
 }

@@ -25,14 +25,16 @@ const (
 	maxCurrent = 20
 	// maxNodeMessage is the longest message about a node, in bytes.
 	maxNodeMessage = 1024
+	// maxWaiting is how many nodes that have to wait a condition names, with messages of at most so many bytes.
+	maxWaiting, maxWaitingMessage = 5, 300
 )
 
 // Result is what a plan has achieved.
 type Result struct {
 	// Settled reports whether the stages are settled, and after a restore also that Jobs and finalizer are as planned.
 	Settled bool
-	// Steps are the steps of the nodes as they were carried out; nil if they were not.
-	Steps []Step
+	// Nodes is the decision about the nodes as it was carried out; nil if it was not.
+	Nodes *Decision
 	// ReservedByOther says which other run has reserved a MachineConfigPool; empty if none has.
 	ReservedByOther string
 	// Failed reports whether a request failed, Denied why the API server denies it.
@@ -75,7 +77,7 @@ func NewReport(r *Run, p *Plan, result *Result) *Report {
 	switch p.Action {
 	case ActionNone:
 		if p.Nodes != nil {
-			out.addNodes(p.Nodes, p.Nodes.Steps)
+			out.addNodes(p.Nodes)
 		}
 	case ActionRestore:
 		out.addRestore(r, p, result)
@@ -132,7 +134,7 @@ func (out *Report) addRestored(before *v1alpha1.MutexRunConfigStatus) {
 // addRestoredNodes reports the nodes at the beginning of a restore. Without anything to restore, no condition is about them.
 func (out *Report) addRestoredNodes(d *Decision, needed bool) {
 	if needed {
-		out.addNodes(d, d.Steps)
+		out.addNodes(d)
 		return
 	}
 	out.countNodes(d)
@@ -148,9 +150,9 @@ func (p *Plan) settles(r *Run) bool {
 func (out *Report) addProgress(r *Run, p *Plan, result *Result) {
 	before := &r.Config.Status
 	switch {
-	case result.Steps != nil:
-		out.Phase, out.Message = p.Nodes.Phase, p.Nodes.Message
-		out.addNodes(p.Nodes, result.Steps)
+	case result.Nodes != nil:
+		out.Phase, out.Message = result.Nodes.Phase, result.Nodes.Message
+		out.addNodes(result.Nodes)
 	case result.ReservedByOther != "":
 		out.Phase, out.Message = v1alpha1.PhaseClaimed, result.ReservedByOther
 		out.countNodes(p.Nodes)
@@ -172,7 +174,8 @@ func (out *Report) listNodes(steps []Step) {
 }
 
 // addNodes reports the nodes and determines the conditions about them.
-func (out *Report) addNodes(d *Decision, steps []Step) {
+func (out *Report) addNodes(d *Decision) {
+	steps := d.Steps
 	out.countNodes(d)
 	out.listNodes(steps)
 	out.current = d.Current
@@ -194,6 +197,32 @@ func (out *Report) addNodes(d *Decision, steps []Step) {
 	}
 	out.addNodeCondition(ConditionJobs, failedJob, jobs)
 	out.addNodeCondition(ConditionNodes, failedNode, nodes)
+	out.addWaiting(steps)
+}
+
+// addWaiting names the first nodes that cannot be started, although the control plane is ready.
+func (out *Report) addWaiting(steps []Step) {
+	var names []string
+	more := 0
+	for i := range steps {
+		s := &steps[i].Status
+		switch {
+		case s.Phase != v1alpha1.NodePending || s.Message == "":
+		case len(names) < maxWaiting:
+			names = append(names, fmt.Sprintf("%s (%s)", s.Name, status.Shorten(s.Message, maxWaitingMessage)))
+		default:
+			more++
+		}
+	}
+	ready := out.Conditions[ConditionReady]
+	if len(names) == 0 || !ready.met {
+		return
+	}
+	text := ready.message + "; nodes that have to wait: " + strings.Join(names, ", ")
+	if more > 0 {
+		text += fmt.Sprintf(", and %d more", more)
+	}
+	out.Conditions.Set(ConditionReady, true, text)
 }
 
 // addNodeCondition determines a condition about nodes, once one of them has started.

@@ -31,7 +31,7 @@ func TestStatus_Bounded(t *testing.T) {
 		decision.Current = append(decision.Current, longName(i))
 	}
 	run := &Run{Config: &v1alpha1.MutexRunConfig{}, Now: testTime}
-	report := NewReport(run, &Plan{Action: ActionGate, Nodes: decision, Conditions: Conditions{}}, &Result{Settled: true, Steps: decision.Steps})
+	report := NewReport(run, &Plan{Action: ActionGate, Nodes: decision, Conditions: Conditions{}}, &Result{Settled: true, Nodes: decision})
 	after, _ := report.Status(run, nil)
 	if len(after.Nodes) != MaxNodes || after.Total != 5000 || !strings.HasSuffix(after.Current, " and 4980 more") {
 		t.Errorf("%d nodes are listed of %d, in progress are %.50s...", len(after.Nodes), after.Total, after.Current)

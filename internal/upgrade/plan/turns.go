@@ -3,6 +3,7 @@ package plan
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -27,6 +28,8 @@ type Decision struct {
 	Current               []string
 	// Wake is when to decide again without an event; zero is never.
 	Wake time.Time
+
+	turns *turns
 }
 
 // turns decides which nodes have their turn: the jobs that exist do not change, the counts do.
@@ -59,13 +62,10 @@ func DecideNodes(run *Run) Decision {
 		steps[i] = t.step(node, false)
 		t.count(node, &steps[i])
 	}
-	out := Decision{Phase: v1alpha1.PhaseRunning}
 	for i, node := range nodes {
 		step := &steps[i]
 		t.checkRelease(node, step)
-		if step.Status.Phase == v1alpha1.NodePending {
-			t.start(node, step)
-		}
+		t.start(node, step)
 		if t.stopped != "" && step.Status.Phase != v1alpha1.NodeCleaningUp {
 			// Nothing new starts; the upgrades of released nodes continue.
 			if step.Release != nil {
@@ -73,12 +73,31 @@ func DecideNodes(run *Run) Decision {
 			}
 			step.Job, step.Release = nil, nil
 		}
-		out.add(*step)
-		if step.Status.Phase == v1alpha1.NodeFailed && t.isSkipped(step) && run.isOutdated(node) {
-			out.LeftOut++
+	}
+	out := Decision{Steps: steps, turns: t}
+	out.summarize()
+	return out
+}
+
+// Apply returns the decision as it was carried out. It calls apply for each step; if that passes a node over, the next node that may start has its
+// slot.
+func (d *Decision) Apply(apply func(*Step)) *Decision {
+	t := *d.turns
+	t.busy = maps.Clone(t.busy)
+	out := &Decision{Steps: slices.Clone(d.Steps), turns: &t}
+	for i := range out.Steps {
+		step := &out.Steps[i]
+		t.start(step.Node, step)
+		current := inProgress(step.Status.Phase)
+		apply(step)
+		if current && step.Status.Phase == v1alpha1.NodePending {
+			t.slots++
+			if !step.Node.Unavailable {
+				t.busy[step.Node.MCP]--
+			}
 		}
 	}
-	out.finish(t)
+	out.summarize()
 	return out
 }
 
@@ -188,11 +207,16 @@ func (t *turns) checkRelease(node *Node, step *Step) {
 	step.Release, step.Status.Phase, step.Status.Message = nil, v1alpha1.NodeRunningJobs, "its Jobs have succeeded; "+reason
 }
 
-// start starts a node, or says why it has to wait.
+// start starts a pending node, or says why it has to wait.
 func (t *turns) start(node *Node, step *Step) {
+	if step.Status.Phase != v1alpha1.NodePending {
+		return
+	}
 	limit := t.exceedsLimit(node, t.busy)
 	switch {
-	case t.stopped != "", t.slots <= 0, t.wait != "":
+	case t.stopped != "", t.wait != "":
+	case t.slots <= 0:
+		step.Status.Message = cmp.Or(node.Blocked, node.PassedOver)
 	case node.Blocked != "":
 		step.Status.Message = node.Blocked
 	case node.Version == "":
@@ -221,24 +245,13 @@ func inProgress(phase v1alpha1.NodePhase) bool {
 	return false
 }
 
-func (d *Decision) add(step Step) {
-	d.Steps = append(d.Steps, step)
-	switch phase := step.Status.Phase; {
-	case phase == v1alpha1.NodeDone:
-		d.Done++
-	case phase == v1alpha1.NodeFailed:
-		d.Failed++
-	case inProgress(phase):
-		d.Current = append(d.Current, step.Status.Name)
+// summarize counts the nodes, and sets the phase and the message of the run.
+func (d *Decision) summarize() {
+	for i := range d.Steps {
+		d.add(&d.Steps[i])
 	}
-	if !step.Wake.IsZero() && (d.Wake.IsZero() || step.Wake.Before(d.Wake)) {
-		d.Wake = step.Wake
-	}
-}
-
-// finish sets the phase and the message of the run.
-func (d *Decision) finish(t *turns) {
-	switch {
+	t := d.turns
+	switch d.Phase = v1alpha1.PhaseRunning; {
 	case t.stopped != "":
 		d.Phase, d.Message = v1alpha1.PhaseStopped, t.stopped
 	case d.Done+d.Failed == len(d.Steps):
@@ -254,5 +267,22 @@ func (d *Decision) finish(t *turns) {
 				d.Message = "node " + s.Name + ": " + s.Message
 			}
 		}
+	}
+}
+
+func (d *Decision) add(step *Step) {
+	switch phase := step.Status.Phase; {
+	case phase == v1alpha1.NodeDone:
+		d.Done++
+	case phase == v1alpha1.NodeFailed:
+		d.Failed++
+		if d.turns.isSkipped(step) && d.turns.run.isOutdated(step.Node) {
+			d.LeftOut++
+		}
+	case inProgress(phase):
+		d.Current = append(d.Current, step.Status.Name)
+	}
+	if !step.Wake.IsZero() && (d.Wake.IsZero() || step.Wake.Before(d.Wake)) {
+		d.Wake = step.Wake
 	}
 }

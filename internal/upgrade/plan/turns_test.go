@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -294,5 +295,90 @@ func TestDecideNodes_LeftOut(t *testing.T) {
 	g.run.Config.Spec.OnJobFailure.Action = v1alpha1.FailureStop
 	if d := DecideNodes(g.run); d.LeftOut != 0 || d.Phase != v1alpha1.PhaseStopped {
 		t.Errorf("%s, %d left out", d.Phase, d.LeftOut)
+	}
+}
+
+// carryOut carries a decision out as if some nodes had to wait. It returns the result in one line.
+func (g *testRun) carryOut(wait ...string) string {
+	g.t.Helper()
+	planned := DecideNodes(g.run)
+	return line(planned.Apply(func(step *Step) {
+		if step.InProgress() && !step.HasBegun() && slices.Contains(wait, step.Status.Name) {
+			step.PassOver("it waits")
+		}
+	}))
+}
+
+func line(d *Decision) string {
+	words := []string{string(d.Phase)}
+	for _, step := range d.Steps {
+		word := step.Status.Name + ":" + string(step.Status.Phase)
+		if step.Status.Message == "it waits" {
+			word += "!"
+		}
+		words = append(words, word)
+	}
+	return strings.Join(words, " ")
+}
+
+// TestDecision_Apply: a node that has to wait takes no slot and no place of its MachineConfigPool.
+func TestDecision_Apply(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(g *testRun)
+		wait   []string
+		want   string
+	}{
+		"none waits":               {func(*testRun) {}, nil, "Running n1:RunningJobs n2:Pending n3:Pending"},
+		"the first waits":          {func(*testRun) {}, []string{"n1"}, "Running n1:Pending! n2:RunningJobs n3:Pending"},
+		"the first and the second": {func(*testRun) {}, []string{"n1", "n2"}, "Running n1:Pending! n2:Pending! n3:RunningJobs"},
+		"all wait":                 {func(*testRun) {}, []string{"n1", "n2", "n3"}, "Waiting n1:Pending! n2:Pending! n3:Pending!"},
+		"two slots": {
+			func(g *testRun) { g.run.Config.Spec.MaxConcurrentNodes = 2 }, []string{"n1"}, "Running n1:Pending! n2:RunningJobs n3:RunningJobs",
+		},
+		"the next is blocked": {func(g *testRun) { g.node("n2").Blocked = "x" }, []string{"n1"}, "Running n1:Pending! n2:Pending n3:RunningJobs"},
+		"one has begun": {
+			func(g *testRun) { g.reconcile() }, []string{"n1", "n2"}, "Running n1:RunningJobs n2:Pending n3:Pending",
+		},
+		"it was passed over, and no slot is free": {
+			func(g *testRun) {
+				g.node("n1").Blocked = "x"
+				g.reconcile()
+				g.node("n1").Blocked, g.node("n1").PassedOver = "", "it waits"
+			}, nil, "Running n1:Pending! n2:RunningJobs n3:Pending",
+		},
+		"it has begun, and a rule was added": {
+			func(g *testRun) {
+				all := g.run.Rules
+				g.run.Rules = all[1:]
+				g.reconcile()
+				g.run.Rules = all
+			}, []string{"n1"}, "Running n1:RunningJobs n2:Pending n3:Pending",
+		},
+		"the clean-up of one that was upgraded meanwhile": {
+			func(g *testRun) {
+				for range 2 {
+					g.reconcile()
+					g.finishJobs(batchv1.JobComplete)
+				}
+				g.node("n1").Version = "4.17.3"
+			}, []string{"n1"}, "Running n1:Pending! n2:RunningJobs n3:Pending",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := newRun(t, 3)
+			for _, node := range g.run.Nodes {
+				node.MCP = "a"
+			}
+			test.change(g)
+			planned := DecideNodes(g.run)
+			before := line(&planned)
+			if got := g.carryOut(test.wait...); got != test.want {
+				t.Errorf("got  %s\nwant %s", got, test.want)
+			}
+			planned.Apply(func(step *Step) { step.PassOver("") })
+			if after := line(&planned); after != before {
+				t.Errorf("the plan was %s, and is %s", before, after)
+			}
+		})
 	}
 }

@@ -109,8 +109,8 @@ func TestDecide_InvalidMachineSet(t *testing.T) {
 
 // A reconciliation is bounded, and the status reports progress.
 func TestDecide_Burst(t *testing.T) {
-	if d := Decide(inputOf(setOf(5000))); d.Create != Burst {
-		t.Errorf("creates %d at once", d.Create)
+	if d := Decide(inputOf(setOf(5000))); len(d.CreateFor) != Burst {
+		t.Errorf("creates %d at once", len(d.CreateFor))
 	}
 	var machines []*machinev1beta1.Machine
 	for i := range Burst + 10 {

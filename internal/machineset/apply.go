@@ -97,13 +97,17 @@ func sameMachines(live []metav1.PartialObjectMetadata, members []plan.Member) bo
 }
 
 func sameMarks(ctx context.Context, live []metav1.PartialObjectMetadata, members []plan.Member) bool {
-	marked := map[types.UID]bool{}
+	type marks struct{ others, replacement bool }
+	of := func(machine *machinev1beta1.Machine) marks {
+		return marks{machineapi.IsMarkedByOthers(machine), machineapi.HasReplacementMark(machine)}
+	}
+	marked := map[types.UID]marks{}
 	for i := range live {
-		marked[live[i].UID] = machineapi.IsMarked(&machinev1beta1.Machine{ObjectMeta: live[i].ObjectMeta})
+		marked[live[i].UID] = of(&machinev1beta1.Machine{ObjectMeta: live[i].ObjectMeta})
 	}
 	for i := range members {
 		// A Machine that is not listed is being deleted, or gone.
-		if mark, listed := marked[members[i].Machine.UID]; !listed || mark != members[i].Marked {
+		if mark, listed := marked[members[i].Machine.UID]; !listed || mark != of(members[i].Machine) {
 			log.FromContext(ctx).Info("waiting for the cache to show which Machines are marked for deletion or being deleted",
 				"machine", members[i].Machine.Name)
 			return false

@@ -13,7 +13,7 @@ import (
 // Machine can set it: never count a Machine that it marks as owed without a bound in time.
 const CreatedForAnnotation = "drover.dev/created-for"
 
-// ReachedReplicasAnnotation records on a MachineSet how many replicas it had reached, while Machines that it owes cannot be created: without it, a
+// ReachedReplicasAnnotation records on a MachineSet how many replicas it had reached, while Machines that it owes are not created: without it, a
 // status with fewer replicas would make them look like growth. It means nothing beyond spec.replicas.
 const ReachedReplicasAnnotation = "drover.dev/reached-replicas"
 

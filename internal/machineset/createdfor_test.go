@@ -4,7 +4,10 @@ import (
 	"fmt"
 	"testing"
 
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+
 	"github.com/drover-io/drover/internal/machineapi"
+	"github.com/drover-io/drover/internal/paused"
 )
 
 // createdFor returns what the living Machines were created for that Drover has created.
@@ -93,4 +96,22 @@ func TestCreatedFor_RecordDenied(t *testing.T) {
 	s.clock.SetTime(start.Add(maxBackoff))
 	s.reconciles("create Machine, patch MachineSet/web, status MachineSet/web")
 	s.expect(0, 0, 0, "MachinesCreated=False CreateError")
+}
+
+// TestCreatedFor_Paused: what a user deletes while the MachineSet is paused is owed when it goes on.
+func TestCreatedFor_Paused(t *testing.T) {
+	s := newFixture(t, Options{}, pool(2)...)
+	s.settle()
+	edit(s, s.set(), func(set *machinev1beta1.MachineSet) { set.Annotations = map[string]string{paused.Annotation: ""} })
+	s.reconciles("status MachineSet/web")
+	s.remove("a")()
+	s.reconciles("patch MachineSet/web")
+	s.reconciles("status MachineSet/web")
+	s.expect(1, 1, 1, "Resized=False PausedByAnnotation")
+	s.reconciles("")
+	edit(s, s.set(), func(set *machinev1beta1.MachineSet) { delete(set.Annotations, paused.Annotation) })
+	s.settle()
+	if got := s.createdFor(); got != "[deleted]" {
+		t.Errorf("created for %s", got)
+	}
 }

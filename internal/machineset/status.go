@@ -35,7 +35,7 @@ func (rc *reconciliation) updateStatus(ctx context.Context, decision *plan.Decis
 	return rc.patchStatus(ctx, decision, after, changed)
 }
 
-// recordReached keeps how many replicas the MachineSet had reached while Machines that it owes cannot be created, and removes that record after that.
+// recordReached keeps how many replicas the MachineSet had reached while Machines that it owes are not created, and removes that record after that.
 // first reports that the status has to wait for it: if the process ended between the two, the next one would take those Machines for growth.
 func (rc *reconciliation) recordReached(ctx context.Context, decision *plan.Decision, applied *outcome) (out outcome, first bool) {
 	replaced := applied.replaced

@@ -50,8 +50,8 @@ type Decision struct {
 	Surge int
 	// CreateFor are the Machines to create: what each is created for, as the value of machineapi.CreatedForAnnotation.
 	CreateFor []string
-	// Scaled reports that the Machines were compared with spec.replicas. Owed is how many of the missing ones are owed for others, including those that
-	// are not created yet and the one for Replace, and Reached how many of spec.replicas the MachineSet has had.
+	// Scaled reports that the Machines were compared with spec.replicas, also those of a paused MachineSet. Owed is how many of the missing ones are
+	// owed for others, including those that are not created yet and the one for Replace, and Reached how many of spec.replicas the MachineSet has had.
 	Scaled        bool
 	Owed, Reached int
 	// Delete are the Machines to delete, in this order.
@@ -88,7 +88,7 @@ func Decide(in Input) Decision {
 	}
 	if replicas := in.Set.Spec.Replicas; replicas == nil || *replicas < 0 {
 		d.Problem = "spec.replicas must be set, and must not be negative"
-	} else if !Paused(in.Set) && len(d.Adopt)+len(d.Release) == 0 {
+	} else if len(d.Adopt)+len(d.Release) == 0 {
 		d.scale(in, int(*replicas))
 	}
 	return d
@@ -146,11 +146,17 @@ func (d *Decision) sort(in Input, membership machineapi.Membership) {
 	slices.SortFunc(d.Release, byName)
 }
 
+// scale compares the members with spec.replicas.
 func (d *Decision) scale(in Input, replicas int) {
 	d.Scaled = true
-	switch diff := len(d.Members) - replicas - d.Surge; {
-	case diff < 0:
+	diff := len(d.Members) - replicas - d.Surge
+	if diff < 0 {
 		d.attribute(in.Set, replicas, -diff)
+	}
+	switch {
+	case Paused(in.Set):
+		d.CreateFor = nil
+	case diff < 0:
 	case diff > 0:
 		d.shrink(in, diff)
 	case in.ReplaceFailed:

@@ -47,12 +47,10 @@ func (rc *reconciliation) createMachines(ctx context.Context, observed *observat
 	}
 	count := len(createFor)
 	names, creations := rc.names(observed, count), make([]creation, count)
+	creations[0].attempt = rc.state.attempt
 	tried := inBatches(count, rc.options.Parallel, func(i int) bool {
 		c := &creations[i]
 		c.name, c.createFor = names[i], createFor[i]
-		if i == 0 {
-			c.attempt = rc.state.attempt
-		}
 		if c.err = rc.checkUnchanged(ctx); c.err == nil {
 			rc.createMachine(ctx, observed, c)
 		}

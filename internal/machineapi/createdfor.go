@@ -9,12 +9,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// CreatedForAnnotation says what Drover has created a Machine for: "growth", "deleted/UID", "deleted" or "outdated/UID". Anyone who may write a Machine
-// can set it: never count a Machine that it marks as owed without a bound in time.
+// CreatedForAnnotation says what Drover has created a Machine for: "growth", "deleted/UID", "deleted" or "outdated/UID". Anyone who may write a
+// Machine can set it: never count a Machine that it marks as owed without a bound in time.
 const CreatedForAnnotation = "drover.dev/created-for"
 
-// ReachedReplicasAnnotation records on a MachineSet how many replicas it had reached, while Machines that it owes cannot be created: without it, a status
-// with fewer replicas would make them look like growth. It means nothing beyond spec.replicas.
+// ReachedReplicasAnnotation records on a MachineSet how many replicas it had reached, while Machines that it owes are not created: without it, a
+// status with fewer replicas would make them look like growth. It means nothing beyond spec.replicas.
 const ReachedReplicasAnnotation = "drover.dev/reached-replicas"
 
 // CreationReason is why a Machine has been created.
@@ -30,8 +30,8 @@ const (
 	CreatedForOutdated CreationReason = "outdated"
 )
 
-// CreatedFor returns why Drover has created a Machine, and the UID of the Machine that it replaces, empty if that is not known. The reason is empty for a
-// Machine without the annotation, or with one that is not valid.
+// CreatedFor returns why Drover has created a Machine, and the UID of the Machine that it replaces, empty if that is not known. The reason is empty
+// for a Machine without the annotation, or with one that is not valid.
 func CreatedFor(machine metav1.Object) (CreationReason, types.UID) {
 	reason, uid, named := strings.Cut(machine.GetAnnotations()[CreatedForAnnotation], "/")
 	switch CreationReason(reason) {

@@ -23,6 +23,8 @@ import (
 func (rc *reconciliation) changeOwners(ctx context.Context, decision *plan.Decision) outcome {
 	out, released := rc.patchOwnersOf(ctx, decision.Release, rc.withoutSet)
 	out.requeue.In(controller.CatchUp)
+	// Until another one takes the place of a Machine that is released, the status must not say that the MachineSet had fewer.
+	out.uncertain = len(decision.Release) > 0
 	if len(released) > 0 {
 		rc.recorder.Eventf(rc.set, corev1.EventTypeNormal, EventReleased, "released %s: the selector does not match any more", machineNames(released))
 	}

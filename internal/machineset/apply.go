@@ -31,21 +31,21 @@ func (rc *reconciliation) apply(ctx context.Context, observed *observation, deci
 
 // scale creates or deletes Machines, or replaces a failed one.
 func (rc *reconciliation) scale(ctx context.Context, observed *observation, decision *plan.Decision) outcome {
-	if decision.Create == 0 {
+	if len(decision.CreateFor) == 0 {
 		rc.state.creating, rc.state.unanswered = backoff{}, nil
 	}
 	if len(decision.Delete) == 0 {
 		rc.state.deleting = backoff{}
 	}
-	if decision.Create+len(decision.Delete) == 0 && decision.Replace == nil {
+	if len(decision.CreateFor)+len(decision.Delete) == 0 && decision.Replace == nil {
 		return outcome{}
 	}
 	if current, err := rc.cacheIsCurrent(ctx, decision); err != nil || !current {
 		return waiting(controller.CatchUp, err)
 	}
 	switch {
-	case decision.Create > 0:
-		return rc.createMachines(ctx, observed, decision.Create)
+	case len(decision.CreateFor) > 0:
+		return rc.createMachines(ctx, observed, decision.CreateFor)
 	case len(decision.Delete) > 0:
 		return rc.deleteMachines(ctx, decision.Delete)
 	}
@@ -97,13 +97,17 @@ func sameMachines(live []metav1.PartialObjectMetadata, members []plan.Member) bo
 }
 
 func sameMarks(ctx context.Context, live []metav1.PartialObjectMetadata, members []plan.Member) bool {
-	marked := map[types.UID]bool{}
+	type marks struct{ others, replacement bool }
+	of := func(machine *machinev1beta1.Machine) marks {
+		return marks{machineapi.IsMarkedByOthers(machine), machineapi.HasReplacementMark(machine)}
+	}
+	marked := map[types.UID]marks{}
 	for i := range live {
-		marked[live[i].UID] = machineapi.IsMarked(&machinev1beta1.Machine{ObjectMeta: live[i].ObjectMeta})
+		marked[live[i].UID] = of(&machinev1beta1.Machine{ObjectMeta: live[i].ObjectMeta})
 	}
 	for i := range members {
 		// A Machine that is not listed is being deleted, or gone.
-		if mark, listed := marked[members[i].Machine.UID]; !listed || mark != members[i].Marked {
+		if mark, listed := marked[members[i].Machine.UID]; !listed || mark != of(members[i].Machine) {
 			log.FromContext(ctx).Info("waiting for the cache to show which Machines are marked for deletion or being deleted",
 				"machine", members[i].Machine.Name)
 			return false
@@ -205,5 +209,6 @@ func (rc *reconciliation) replaceMachine(ctx context.Context, observed *observat
 	rc.recorder.Eventf(rc.set, corev1.EventTypeWarning, EventReplaced, "Machine %s has failed and is replaced; failures in a row: %d",
 		decision.Replace.Name, decision.Attempt)
 	rc.state.attempt = decision.Attempt
-	return out.and(rc.createMachines(ctx, observed, 1))
+	createFor := machineapi.CreatedForValue(machineapi.CreatedForDeleted, decision.Replace.UID)
+	return out.and(rc.createMachines(ctx, observed, []string{createFor}))
 }

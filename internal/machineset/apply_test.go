@@ -181,13 +181,19 @@ func TestReplace_CreationFails(t *testing.T) {
 	failed := machineOf("a", func(m *machinev1beta1.Machine) { m.Status.Phase = new(machinev1beta1.PhaseFailed) })
 	s := newFixture(t, Options{ReplaceFailed: true}, setOf(1), failed)
 	s.fail = only("create", denied)
-	s.reconciles("create Machine, delete Machine/a, status MachineSet/web")
+	s.reconciles("create Machine, delete Machine/a, patch MachineSet/web")
+	s.reconciles("status MachineSet/web")
 	s.expect(0, 0, 0, "MachinesCreated=False CreateError")
 	s.fail = nil
 	s.clock.SetTime(start.Add(minDenied))
-	s.reconciles("create Machine, status MachineSet/web")
-	if got := s.machine(s.living()[0]).Annotations[plan.AttemptAnnotation]; got != "1" {
+	s.reconciles("create Machine, patch MachineSet/web")
+	s.reconciles("status MachineSet/web")
+	machine := s.machine(s.living()[0])
+	if got := machine.Annotations[plan.AttemptAnnotation]; got != "1" {
 		t.Errorf("attempt %q", got)
+	}
+	if got := machine.Annotations[machineapi.CreatedForAnnotation]; got != "deleted/"+string(failed.UID) {
+		t.Errorf("created for %q", got)
 	}
 	// And only this one.
 	s.resize(2)

@@ -186,6 +186,9 @@ func (rc *reconciliation) reconcileMachines(ctx context.Context) outcome {
 	if applied.uncertain {
 		return applied
 	}
+	if recorded, first := rc.recordReached(ctx, &decision, &applied); first {
+		return applied.and(recorded)
+	}
 	return applied.and(rc.updateStatus(ctx, &decision, &applied))
 }
 
@@ -211,8 +214,9 @@ func (r *Reconciler) forget(key types.NamespacedName) {
 
 // outcome is what one or more steps of a reconciliation have done and found out.
 type outcome struct {
-	// created are the names of the Machines that have been created.
-	created []string
+	// created are the names of the Machines that have been created; so many of them are not for growth: replaced.
+	created  []string
+	replaced int
 	// missing are the Machines that do not count any more: they have been deleted, or could not be adopted.
 	missing map[types.UID]bool
 	// uncertain reports that the cache may not show which Machines there are, so that no status is written.
@@ -237,6 +241,7 @@ func waiting(delay time.Duration, err error) outcome {
 // and returns the outcome of two steps together; the first error counts.
 func (o outcome) and(next outcome) outcome {
 	o.created = append(o.created, next.created...)
+	o.replaced += next.replaced
 	for uid := range next.missing {
 		o.markMissing(uid)
 	}

@@ -32,25 +32,29 @@ const (
 // creation is one attempt to create a Machine.
 type creation struct {
 	name string
-	err  error
+	// createFor is what it is created for, attempt counts replacements of failed Machines; zero means a first creation.
+	createFor string
+	attempt   int
+	err       error
 }
 
-// createMachines creates Machines. A failure delays the next attempt, whatever events arrive in the meantime.
-func (rc *reconciliation) createMachines(ctx context.Context, observed *observation, count int) (out outcome) {
+// createMachines creates a Machine for each value of createFor, which says what for. A failure delays the next attempt, whatever events arrive in the
+// meantime.
+func (rc *reconciliation) createMachines(ctx context.Context, observed *observation, createFor []string) (out outcome) {
 	if delay := rc.state.creating.delay(rc.set.Generation, rc.now); delay > 0 {
 		out.requeue.In(delay)
 		return out
 	}
+	count := len(createFor)
 	names, creations := rc.names(observed, count), make([]creation, count)
+	creations[0].attempt = rc.state.attempt
 	tried := inBatches(count, rc.options.Parallel, func(i int) bool {
-		attempt := 0
-		if i == 0 {
-			attempt = rc.state.attempt
+		c := &creations[i]
+		c.name, c.createFor = names[i], createFor[i]
+		if c.err = rc.checkUnchanged(ctx); c.err == nil {
+			rc.createMachine(ctx, observed, c)
 		}
-		if creations[i].err = rc.checkUnchanged(ctx); creations[i].err == nil {
-			creations[i] = rc.createMachine(ctx, observed, names[i], attempt)
-		}
-		return creations[i].err == nil
+		return c.err == nil
 	})
 	if creations[0].err == nil {
 		rc.state.attempt = 0
@@ -62,6 +66,9 @@ func (rc *reconciliation) createMachines(ctx context.Context, observed *observat
 		switch {
 		case c.err == nil:
 			out.created = append(out.created, c.name)
+			if c.createFor != string(machineapi.CreatedForGrowth) {
+				out.replaced++
+			}
 			continue
 		case errors.Is(c.err, errChanged):
 			out.conflict = true
@@ -104,12 +111,11 @@ func (rc *reconciliation) newName() string {
 // errNameTaken is the error of a creation whose name another Machine has.
 var errNameTaken = errors.New("the name is taken")
 
-// createMachine creates one Machine and records the expectation. attempt counts replacements; zero means a first creation.
-func (rc *reconciliation) createMachine(ctx context.Context, observed *observation, name string, attempt int) creation {
-	c := creation{name: name}
+// createMachine creates one Machine and records the expectation.
+func (rc *reconciliation) createMachine(ctx context.Context, observed *observation, c *creation) {
 	for range nameAttempts {
 		var machine client.Object
-		machine, c.err = rc.createOrFind(ctx, observed, c.name, attempt)
+		machine, c.err = rc.createOrFind(ctx, observed, c)
 		if c.err == nil {
 			rc.owned.Created(string(rc.set.UID), machine)
 		}
@@ -119,15 +125,15 @@ func (rc *reconciliation) createMachine(ctx context.Context, observed *observati
 		c.name = rc.newName()
 	}
 	rc.metrics.creates.WithLabelValues(string(status.Classify(c.err))).Inc()
-	return c
 }
 
 // createOrFind creates a Machine of a name, or finds the one that an earlier, unanswered creation made. Drover chooses the name, not the API server,
 // so that a creation can be repeated.
-func (rc *reconciliation) createOrFind(ctx context.Context, observed *observation, name string, attempt int) (client.Object, error) {
-	machine := rc.newMachine(name)
-	if attempt > 0 {
-		machine.Annotations[plan.AttemptAnnotation] = strconv.Itoa(attempt)
+func (rc *reconciliation) createOrFind(ctx context.Context, observed *observation, c *creation) (client.Object, error) {
+	machine := rc.newMachine(c.name)
+	machine.Annotations[machineapi.CreatedForAnnotation] = c.createFor
+	if c.attempt > 0 {
+		machine.Annotations[plan.AttemptAnnotation] = strconv.Itoa(c.attempt)
 	}
 	if err := rc.writer.Create(ctx, machine, FieldOwner); !apierrors.IsAlreadyExists(err) {
 		return machine, err
@@ -137,7 +143,7 @@ func (rc *reconciliation) createOrFind(ctx context.Context, observed *observatio
 		return nil, err
 	}
 	for i := range live {
-		if live[i].Name == name && !observed.hasMachine(func(m *machinev1beta1.Machine) bool { return m.UID == live[i].UID }) {
+		if live[i].Name == c.name && !observed.hasMachine(func(m *machinev1beta1.Machine) bool { return m.UID == live[i].UID }) {
 			return &live[i], nil
 		}
 	}
@@ -157,7 +163,9 @@ func (rc *reconciliation) newMachine(name string) *machinev1beta1.Machine {
 		Spec: *template.Spec.DeepCopy(),
 	}
 	maps.Copy(machine.Annotations, template.Annotations)
+	// What Drover says of a Machine is not for a template to say.
 	delete(machine.Annotations, machineapi.ReplacingAnnotation)
+	delete(machine.Annotations, plan.AttemptAnnotation)
 	machine.Annotations[machineapi.TemplateHashAnnotation] = machineapi.TemplateOf(rc.set).Hash()
 	if rc.options.Adopt != nil {
 		rc.options.Adopt(rc.set, machine)

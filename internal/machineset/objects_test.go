@@ -16,6 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/internal/apitest/builder"
+	"github.com/drover-io/drover/internal/machineapi"
+	"github.com/drover-io/drover/internal/machineset/plan"
 )
 
 func setOf(replicas int32) *machinev1beta1.MachineSet {
@@ -23,7 +25,9 @@ func setOf(replicas int32) *machinev1beta1.MachineSet {
 		set.Generation, set.CreationTimestamp = 1, metav1.NewTime(start.Add(-time.Hour))
 		set.Spec.Selector.MatchLabels = map[string]string{"pool": "web"}
 		set.Spec.Template.Labels = map[string]string{"pool": "web", "tier": "front"}
-		set.Spec.Template.Annotations = map[string]string{"note": "from the template"}
+		set.Spec.Template.Annotations = map[string]string{
+			"note": "from the template", machineapi.CreatedForAnnotation: "outdated/of-the-template", plan.AttemptAnnotation: "7",
+		}
 		set.Spec.Template.Spec.Labels = map[string]string{"node": "label"}
 		set.Spec.Template.Spec.ProviderSpec = builder.RawProviderSpec(`{"size":"large"}`)
 	})

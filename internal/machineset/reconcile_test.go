@@ -45,6 +45,7 @@ func TestReconcile_NewMachineSet(t *testing.T) {
 		Labels: map[string]string{"pool": "web", "tier": "front"},
 		Annotations: map[string]string{
 			"note": "from the template", machineapi.TemplateHashAnnotation: machineapi.TemplateOf(setOf(3)).Hash(),
+			machineapi.CreatedForAnnotation: "growth",
 		},
 		Finalizers: []string{"machine.machine.openshift.io"},
 		OwnerReferences: []metav1.OwnerReference{{

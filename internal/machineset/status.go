@@ -2,14 +2,18 @@ package machineset
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/drover-io/drover/internal/controller"
 	"github.com/drover-io/drover/internal/expectations"
+	"github.com/drover-io/drover/internal/machineapi"
 	"github.com/drover-io/drover/internal/machineset/plan"
 	"github.com/drover-io/drover/internal/status"
 )
@@ -29,6 +33,54 @@ func (rc *reconciliation) updateStatus(ctx context.Context, decision *plan.Decis
 	}
 	after, changed := o.Status()
 	return rc.patchStatus(ctx, decision, after, changed)
+}
+
+// recordReached keeps how many replicas the MachineSet had reached while Machines that it owes are not created, and removes that record after that.
+// first reports that the status has to wait for it: if the process ended between the two, the next one would take those Machines for growth.
+func (rc *reconciliation) recordReached(ctx context.Context, decision *plan.Decision, applied *outcome) (out outcome, first bool) {
+	replaced := applied.replaced
+	if decision.Replace != nil && !applied.missing[decision.Replace.UID] {
+		// It has not been deleted.
+		replaced = decision.Owed
+	}
+	record := decision.Record(replaced, len(applied.created)-applied.replaced)
+	before, exists := rc.set.Annotations[machineapi.ReachedReplicasAnnotation]
+	if !decision.Scaled || record == before && exists == (record != "") {
+		return out, false
+	}
+	err := rc.annotateSet(ctx, machineapi.ReachedReplicasAnnotation, record)
+	switch status.Classify(err) {
+	case status.OK:
+		out.requeue.In(retrySoon)
+	case status.Stale:
+		out.conflict = true
+	case status.Gone, status.Denied:
+		log.FromContext(ctx).Error(err, "cannot record how many replicas the MachineSet had reached")
+		return out, false
+	default:
+		out.err = fmt.Errorf("annotating MachineSet %s: %w", rc.key, err)
+	}
+	return out, true
+}
+
+// annotateSet sets an annotation of the MachineSet if that has not changed since it was observed; an empty value removes it.
+func (rc *reconciliation) annotateSet(ctx context.Context, key, value string) error {
+	annotation := map[string]any{key: value}
+	if value == "" {
+		annotation[key] = nil
+	}
+	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": rc.set.UID, "resourceVersion": rc.set.ResourceVersion, "annotations": annotation,
+	}})
+	if err != nil {
+		return err
+	}
+	target := metadataOf("MachineSet", rc.set)
+	if err := rc.writer.Patch(ctx, target, client.RawPatch(types.MergePatchType, body), FieldOwner); err != nil {
+		return err
+	}
+	rc.versions.Expect(string(rc.set.UID), expectations.Write{Version: target.ResourceVersion})
+	return nil
 }
 
 // createFailure returns why Machines cannot be created. What the status reports stays until it is over: a process that has just started has not

@@ -58,7 +58,6 @@ var cachedAnnotations = map[string]int{
 	machineapi.ReplacingAnnotation:            maxAnnotation,
 	machineapi.SkipReplacementAnnotation:      maxAnnotation,
 	machineapi.CreatedForAnnotation:           maxAnnotation,
-	machineapi.ReachedReplicasAnnotation:      maxAnnotation,
 	machinesetplan.AttemptAnnotation:          maxAnnotation,
 	healthcheckplan.SkipAnnotation:            maxAnnotation,
 	healthcheckplan.ClusterAPISkipAnnotation:  maxAnnotation,
@@ -171,12 +170,13 @@ func trimMachine(machine *machinev1beta1.Machine) {
 	}
 }
 
-// setAnnotations are the annotations of MachineSets for cluster-autoscaler that Drover reads from its cache, with the number of bytes beyond which it
-// does not write a value.
+// setAnnotations are the annotations of MachineSets alone that Drover reads from its cache, with the number of bytes beyond which a value of its own
+// records cannot be valid, and those for cluster-autoscaler are not written.
 var setAnnotations = func() map[string]int {
 	limits := map[string]int{
 		machineapi.CapacityAnnotation: machineapi.MaxCapacityRecord, machineapi.CapacityCopyAnnotation: machineapi.MaxCapacityRecord,
-		machineapi.MinSizeAnnotation: maxAnnotation, machineapi.MaxSizeAnnotation: maxAnnotation, machineapi.AutoscalerAnnotation: maxAnnotation,
+		machineapi.ReachedReplicasAnnotation: maxAnnotation,
+		machineapi.MinSizeAnnotation:         maxAnnotation, machineapi.MaxSizeAnnotation: maxAnnotation, machineapi.AutoscalerAnnotation: maxAnnotation,
 	}
 	for _, key := range machineapi.CapacityAnnotations() {
 		limits[key] = machineapi.MaxCapacityValue

@@ -56,6 +56,13 @@ func TestMachine_DeletedIsReplaced(t *testing.T) {
 		if machine.Name == before[0].Name {
 			t.Errorf("machine %s came back", machine.Name)
 		}
+		want := "deleted/" + string(before[0].UID)
+		if machine.Name == before[1].Name {
+			want = "growth"
+		}
+		if got := machine.Annotations["drover.dev/created-for"]; got != want {
+			t.Errorf("machine %s was created for %q, want %q", machine.Name, got, want)
+		}
 	}
 }
 

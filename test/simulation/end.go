@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
+	"github.com/drover-io/drover/internal/machineapi"
 )
 
 // calmDown ends all faults, and has people take back what keeps Machines from being replaced.
@@ -92,6 +93,9 @@ func (w *world) unsettledSet(set *machinev1beta1.MachineSet) string {
 	}
 	if got.Replicas != want || got.ReadyReplicas != want || got.AvailableReplicas != want || got.ObservedGeneration != set.Generation {
 		return fmt.Sprintf("the status of MachineSet %s is %+v", set.Name, got)
+	}
+	if reached, exists := set.Annotations[machineapi.ReachedReplicasAnnotation]; exists {
+		return fmt.Sprintf("MachineSet %s owes nothing and still has the record of %s replicas", set.Name, reached)
 	}
 	for _, machine := range typed[*machinev1beta1.Machine](w.server.all(machineKind)) {
 		if !view.counts(machine) {

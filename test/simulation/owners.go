@@ -14,6 +14,7 @@ import (
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
 	"github.com/drover-io/drover/internal/drain"
+	"github.com/drover-io/drover/internal/machineapi"
 	"github.com/drover-io/drover/internal/maintenance"
 	"github.com/drover-io/drover/internal/ownership"
 )
@@ -49,7 +50,7 @@ var permitted = map[string]map[entry]string{
 		{"annotation", "drover.dev/owned-metadata"}: "metadata", {"spec label", ""}: "metadata", {"spec annotation", ""}: "metadata",
 		{"spec taint", ""}: "metadata", {"owners", ""}: "machineset",
 	},
-	"MachineSet":      {{"status", ""}: "machineset"},
+	"MachineSet":      {{"status", ""}: "machineset", {"annotation", machineapi.ReachedReplicasAnnotation}: "machineset"},
 	"NodeGroup":       {{"finalizers", ""}: "node-groups", {"status", ""}: "node-groups or disruption"},
 	"NodeMaintenance": {{"finalizers", ""}: "maintenance", {"owners", ""}: "maintenance", {"status", ""}: "maintenance"},
 }

@@ -48,8 +48,12 @@ type Decision struct {
 	Adopt, Release []*machinev1beta1.Machine
 	// Surge is how many members do not count because they are being replaced: so many Machines there are beyond spec.replicas.
 	Surge int
-	// Create is how many Machines to create.
-	Create int
+	// CreateFor are the Machines to create: what each is created for, as the value of machineapi.CreatedForAnnotation.
+	CreateFor []string
+	// Scaled reports that the Machines were compared with spec.replicas, also those of a paused MachineSet. Owed is how many of the missing ones are
+	// owed for others, including those that are not created yet and the one for Replace, and Reached how many of spec.replicas the MachineSet has had.
+	Scaled        bool
+	Owed, Reached int
 	// Delete are the Machines to delete, in this order.
 	Delete []*machinev1beta1.Machine
 	// Withheld are Machines to delete over which another API has the authority.
@@ -59,6 +63,9 @@ type Decision struct {
 	Attempt int
 	// Wake is when the decision changes without an event; zero for never.
 	Wake time.Time
+
+	// replacing are the members that Surge counts, deleting the Machines of the MachineSet that are being deleted.
+	replacing, deleting []*machinev1beta1.Machine
 }
 
 // Decide decides for one MachineSet over which the Machine API has the authority. It never fails: what cannot be done becomes Problem.
@@ -69,11 +76,11 @@ func Decide(in Input) Decision {
 	}
 	d := Decision{Selector: metav1.FormatLabelSelector(&in.Set.Spec.Selector)}
 	d.sort(in, membership)
-	d.Surge = surge(in.Set, d.Members)
-	if replicas := in.Set.Spec.Replicas; replicas != nil && *replicas == 0 {
+	if replicas := in.Set.Spec.Replicas; replicas == nil || *replicas != 0 {
 		// A mark must not keep Machines of a MachineSet that is to have none.
-		d.Surge = 0
+		d.replacing = replacing(in.Set, d.Members)
 	}
+	d.Surge = len(d.replacing)
 	for i := range d.Members {
 		if m := &d.Members[i]; m.Ready && !m.Available(in.Now) {
 			d.wakeAt(m.AvailableAt)
@@ -81,14 +88,14 @@ func Decide(in Input) Decision {
 	}
 	if replicas := in.Set.Spec.Replicas; replicas == nil || *replicas < 0 {
 		d.Problem = "spec.replicas must be set, and must not be negative"
-	} else if !Paused(in.Set) && len(d.Adopt)+len(d.Release) == 0 {
-		d.scale(in, int(*replicas)+d.Surge)
+	} else if len(d.Adopt)+len(d.Release) == 0 {
+		d.scale(in, int(*replicas))
 	}
 	return d
 }
 
-// surge counts the members that are being replaced. Only an outdated Machine can be, so that the mark has no effect once the template is undone.
-func surge(set *machinev1beta1.MachineSet, members []Member) (count int) {
+// replacing returns the members that are being replaced. Only an outdated Machine can be, so that the mark has no effect once the template is undone.
+func replacing(set *machinev1beta1.MachineSet, members []Member) (found []*machinev1beta1.Machine) {
 	var template *machineapi.Template
 	for i := range members {
 		machine := members[i].Machine
@@ -99,10 +106,10 @@ func surge(set *machinev1beta1.MachineSet, members []Member) (count int) {
 			template = machineapi.TemplateOf(set)
 		}
 		if template.Outdates(machine) {
-			count++
+			found = append(found, machine)
 		}
 	}
-	return count
+	return found
 }
 
 // IsReplacing reports whether a Machine is marked as one that is being replaced.
@@ -111,11 +118,15 @@ func IsReplacing(machine *machinev1beta1.Machine) bool {
 	return marked
 }
 
-// sort finds the members, and the Machines to adopt and to release.
+// sort finds the members, the Machines to adopt and to release, and those that are being deleted.
 func (d *Decision) sort(in Input, membership machineapi.Membership) {
 	fixed := Paused(in.Set)
 	for _, machine := range in.Machines {
 		relation := membership.Relation(machine)
+		if relation == machineapi.Deleting {
+			d.deleting = append(d.deleting, machine)
+			continue
+		}
 		if relation != machineapi.Owned && (fixed || in.Refused[machine.UID] || ofOtherAPI(machine)) {
 			continue
 		}
@@ -135,10 +146,17 @@ func (d *Decision) sort(in Input, membership machineapi.Membership) {
 	slices.SortFunc(d.Release, byName)
 }
 
-func (d *Decision) scale(in Input, wanted int) {
-	switch diff := len(d.Members) - wanted; {
+// scale compares the members with spec.replicas.
+func (d *Decision) scale(in Input, replicas int) {
+	d.Scaled = true
+	diff := len(d.Members) - replicas - d.Surge
+	if diff < 0 {
+		d.attribute(in.Set, replicas, -diff)
+	}
+	switch {
+	case Paused(in.Set):
+		d.CreateFor = nil
 	case diff < 0:
-		d.Create = min(-diff, Burst)
 	case diff > 0:
 		d.shrink(in, diff)
 	case in.ReplaceFailed:

@@ -109,8 +109,8 @@ func TestDecide_InvalidMachineSet(t *testing.T) {
 
 // A reconciliation is bounded, and the status reports progress.
 func TestDecide_Burst(t *testing.T) {
-	if d := Decide(inputOf(setOf(5000))); d.Create != Burst {
-		t.Errorf("creates %d at once", d.Create)
+	if d := Decide(inputOf(setOf(5000))); len(d.CreateFor) != Burst {
+		t.Errorf("creates %d at once", len(d.CreateFor))
 	}
 	var machines []*machinev1beta1.Machine
 	for i := range Burst + 10 {
@@ -176,6 +176,13 @@ func TestDecide_Replacing(t *testing.T) {
 		{"one is, and goes", 3, append(members(outdated, replacing, deleting), machineOf("d")), 0, "members [a c d]"},
 		{"one is outdated only", 3, members(outdated), 0, "members [a b c]"},
 		{"the template was undone", 3, append(members(current, replacing), machineOf("d")), 0, "members [a b c d] delete [a]"},
+		{"the template was undone after one was marked for its deletion", 3,
+			append(members(current, replacing, annotated(machineapi.DeleteAnnotation, machineapi.ReplacementMark)), machineOf("d")), 0,
+			"members [a b c d] delete [a]"},
+		{"the template was undone, and a user has marked one", 3,
+			append(members(current, annotated(machineapi.DeleteAnnotation, "true")), machineOf("d")), 0, "members [a b c d] delete [b]"},
+		{"one is marked for its deletion, and there are too many", 2, members(outdated, annotated(machineapi.DeleteAnnotation, machineapi.ReplacementMark)),
+			0, "members [a b c] delete [b]"},
 		{"one is, and there are too many", 1, members(outdated, replacing), 1, "members [a b c] delete [a]"},
 		{"one is, and there shall be none", 0, members(outdated, replacing), 0, "members [a b c] delete [a b c]"},
 	} {

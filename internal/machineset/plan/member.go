@@ -53,12 +53,18 @@ type Member struct {
 	Joining bool
 }
 
+// isMarked reports whether a Machine is marked as the next to delete. The mark that Drover sets before it replaces a Machine has no effect once the
+// template is undone, also before it is removed: otherwise the MachineSet would delete the Machine that it is to keep.
+func isMarked(set *machinev1beta1.MachineSet, machine *machinev1beta1.Machine) bool {
+	return machineapi.IsMarkedByOthers(machine) || machineapi.HasReplacementMark(machine) && machineapi.TemplateOf(set).Outdates(machine)
+}
+
 // Available reports whether its Node has been ready for spec.minReadySeconds.
 func (m *Member) Available(now time.Time) bool { return m.Ready && !m.AvailableAt.After(now) }
 
 func memberOf(set *machinev1beta1.MachineSet, machine *machinev1beta1.Machine, readiness map[string]*corev1.NodeCondition) Member {
 	m := Member{
-		Machine: machine, Marked: machineapi.IsMarked(machine), Failed: machineapi.HasFailed(machine), Labelled: true, OtherAPI: ofOtherAPI(machine),
+		Machine: machine, Marked: isMarked(set, machine), Failed: machineapi.HasFailed(machine), Labelled: true, OtherAPI: ofOtherAPI(machine),
 	}
 	for key, value := range set.Spec.Template.Labels {
 		if got, ok := machine.Labels[key]; !ok || got != value {

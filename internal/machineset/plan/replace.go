@@ -64,6 +64,7 @@ func (d *Decision) replace(now time.Time) {
 		)
 	})
 	d.Replace, d.Attempt = victim.Machine, streak+1
+	d.Owed, d.Reached = 1, len(d.Members)-d.Surge
 }
 
 // due returns when a failed Machine may be replaced.

@@ -118,8 +118,8 @@ func brief(d Decision) string {
 			text += fmt.Sprintf(" %s [%s]", part.name, names(part.machines))
 		}
 	}
-	if d.Create > 0 {
-		text += fmt.Sprintf(" create %d", d.Create)
+	if len(d.CreateFor) > 0 {
+		text += fmt.Sprintf(" create %d", len(d.CreateFor))
 	}
 	if d.Replace != nil {
 		text += fmt.Sprintf(" replace %s by attempt %d", d.Replace.Name, d.Attempt)

@@ -49,8 +49,10 @@ func (rc *reconciliation) carryOut(ctx context.Context, decision *plan.Decision,
 	if err := rc.withdraw(ctx, decision.Replace); err != nil {
 		return err
 	}
-	for _, uid := range decision.Unmark {
-		if err := rc.annotate(ctx, rc.machines[uid], machineapi.ReplacingAnnotation, nil); err != nil {
+	kept := slices.Concat(decision.Unmark, decision.Keep)
+	slices.Sort(kept)
+	for _, uid := range slices.Compact(kept) {
+		if err := rc.unmark(ctx, rc.machines[uid], slices.Contains(decision.Unmark, uid), slices.Contains(decision.Keep, uid)); err != nil {
 			return err
 		}
 	}
@@ -69,7 +71,7 @@ func (rc *reconciliation) carryOut(ctx context.Context, decision *plan.Decision,
 		}
 	}
 	for _, uid := range decision.Mark[:max(0, min(left, len(decision.Mark)))] {
-		if err := rc.annotate(ctx, rc.machines[uid], machineapi.ReplacingAnnotation, "true"); err != nil {
+		if err := rc.annotate(ctx, rc.machines[uid], map[string]any{machineapi.ReplacingAnnotation: "true"}); err != nil {
 			return err
 		}
 	}
@@ -99,19 +101,23 @@ func (rc *reconciliation) replace(ctx context.Context, m *machine, report *plan.
 }
 
 // markAndDelete deletes a Machine that it marks before: whatever else the MachineSet deletes now, it is this one. The mark of a Machine that must not
-// be deleted is removed.
+// be deleted is removed, unless a user has set it. If the deletion does not follow for another reason, the mark stays for the next attempt, and is
+// removed when the Machine is not to be replaced any more.
 func (rc *reconciliation) markAndDelete(ctx context.Context, m *machine) error {
-	if machineapi.IsMarked(m.Machine) {
+	switch {
+	case machineapi.HasReplacementMark(m.Machine):
+	case machineapi.IsMarked(m.Machine):
 		return rc.delete(ctx, m)
-	}
-	if err := rc.annotate(ctx, m, machineapi.DeleteAnnotation, "true"); err != nil {
-		return err
+	default:
+		if err := rc.annotate(ctx, m, map[string]any{machineapi.DeleteAnnotation: machineapi.ReplacementMark}); err != nil {
+			return err
+		}
 	}
 	err := rc.delete(ctx, m)
 	if status.Classify(err) != status.Denied {
 		return err
 	}
-	return errors.Join(err, rc.annotate(ctx, m, machineapi.DeleteAnnotation, nil))
+	return errors.Join(err, rc.annotate(ctx, m, map[string]any{machineapi.DeleteAnnotation: nil}))
 }
 
 // reasonOf returns the reason of the condition Blocked for a request that the budget has no place for.
@@ -139,10 +145,10 @@ func (rc *reconciliation) delete(ctx context.Context, m *machine) error {
 	return nil
 }
 
-// annotate sets an annotation of a Machine that has not changed since it was observed; nil removes it.
-func (rc *reconciliation) annotate(ctx context.Context, m *machine, key string, value any) error {
+// annotate sets annotations of a Machine that has not changed since it was observed; nil removes one.
+func (rc *reconciliation) annotate(ctx context.Context, m *machine, annotations map[string]any) error {
 	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid": m.UID, "resourceVersion": m.version, "annotations": map[string]any{key: value},
+		"uid": m.UID, "resourceVersion": m.version, "annotations": annotations,
 	}})
 	if err != nil {
 		return err
@@ -157,19 +163,32 @@ func (rc *reconciliation) annotate(ctx context.Context, m *machine, key string, 
 	return nil
 }
 
-// unmarkAll removes the marks of all Machines that are not being deleted.
+// unmarkAll removes Drover's marks of all Machines that are not being deleted.
 func (rc *reconciliation) unmarkAll(ctx context.Context) error {
 	for _, set := range rc.sets {
 		for _, m := range set.machines {
-			if _, marked := m.Annotations[machineapi.ReplacingAnnotation]; !marked || m.DeletionTimestamp != nil {
-				continue
-			}
-			if err := rc.annotate(ctx, m, machineapi.ReplacingAnnotation, nil); err != nil {
+			if err := rc.unmark(ctx, m, true, true); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// unmark removes marks that Drover has set on a Machine, if it has them and is not being deleted: as one that is being replaced, and as the next to
+// be deleted.
+func (rc *reconciliation) unmark(ctx context.Context, m *machine, replacing, begun bool) error {
+	annotations := map[string]any{}
+	if _, marked := m.Annotations[machineapi.ReplacingAnnotation]; marked && replacing {
+		annotations[machineapi.ReplacingAnnotation] = nil
+	}
+	if machineapi.HasReplacementMark(m.Machine) && begun {
+		annotations[machineapi.DeleteAnnotation] = nil
+	}
+	if len(annotations) == 0 || m.DeletionTimestamp != nil {
+		return nil
+	}
+	return rc.annotate(ctx, m, annotations)
 }
 
 // isDenied reports whether the API server has lately refused to have a Machine deleted.

@@ -199,7 +199,8 @@ func (r *Reconciler) machineToRequests(ctx context.Context, machine *machinev1be
 		return nil
 	}
 	group, err := r.groupOf(ctx, set)
-	if _, marked := machine.Annotations[machineapi.ReplacingAnnotation]; err != nil || group == nil && !marked {
+	_, marked := machine.Annotations[machineapi.ReplacingAnnotation]
+	if err != nil || group == nil && !marked && !machineapi.HasReplacementMark(machine) {
 		return nil
 	}
 	return r.setToRequest(ctx, set)

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
+	"github.com/drover-io/drover/internal/machineapi"
 	"github.com/drover-io/drover/internal/watch"
 )
 
@@ -28,6 +29,13 @@ func TestSources_OnlyWhatConcernsReplacement(t *testing.T) {
 		"a group that replaces": {group: newGroup(), machine: "[/gpu]", node: "[/gpu]"},
 		"a group that does not": {group: none, machine: "[/gpu]", node: "[]"},
 		"no group":              {machine: "[]", node: "[]"},
+		"no group any more, it is marked as the next to be deleted": {
+			options: []func(*machinev1beta1.Machine, *corev1.Node){markedAs(machineapi.ReplacementMark)},
+			machine: "[" + client.ObjectKeyFromObject(newSet(1)).String() + "]", node: "[]",
+		},
+		"no group, a user has marked it": {
+			options: []func(*machinev1beta1.Machine, *corev1.Node){markedAs("true")}, machine: "[]", node: "[]",
+		},
 		"no group any more, it is marked": {
 			options: []func(*machinev1beta1.Machine, *corev1.Node){replacing}, machine: "[" + client.ObjectKeyFromObject(newSet(1)).String() + "]", node: "[]",
 		},

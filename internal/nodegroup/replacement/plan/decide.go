@@ -46,8 +46,9 @@ type Machine struct {
 	// Outdated reports that it was created from another template. Replacing reports that it is marked as being replaced, and, if it is outdated, does
 	// not count for its MachineSet.
 	Outdated, Replacing bool
-	// Deleting reports that it is being deleted, Marked that it is marked as the next to be deleted, Failed that it has an error.
-	Deleting, Marked, Failed bool
+	// Deleting reports that it is being deleted, Marked that it is marked as the next to be deleted, Failed that it has an error. Begun reports that
+	// it was Drover that has marked it, and that the deletion did not follow.
+	Deleting, Marked, Failed, Begun bool
 	// Skipped reports that a user has excluded it from replacement, or that its Node does not belong to the group.
 	Skipped bool
 	// Denied reports that the API server has lately refused to have it deleted.
@@ -65,6 +66,8 @@ type Machine struct {
 type Decision struct {
 	// Unmark are the Machines that are not marked as being replaced any more.
 	Unmark []types.UID
+	// Keep are the Machines that Drover has marked as the next to be deleted, and that are not to be.
+	Keep []types.UID
 	// Replace are the Machines to delete, in this order.
 	Replace []types.UID
 	// Mark are the Machines to mark as being replaced, in this order. So many of them as Spare may be marked in any case, and one more for each of
@@ -145,6 +148,7 @@ func (d *decider) decide() {
 	report := &d.decision.Report
 	if !Replaces(d.Group) || d.Group.DeletionTimestamp != nil {
 		d.unmarkAll()
+		d.keep(func(*Machine) bool { return true })
 		return
 	}
 	report.Replacing = d.hasWork() && !d.Group.Spec.Suspend
@@ -153,9 +157,13 @@ func (d *decider) decide() {
 		return
 	case !report.Replacing:
 		d.unmarkIneffective()
+		d.keep(isNoCandidate)
 		return
 	case d.Group.Spec.DryRun:
 		return
+	}
+	d.keep(isNoCandidate)
+	switch {
 	case !d.Creates && !d.Others:
 		report.block(ReasonSurgeUnavailable, unavailable)
 		return
@@ -230,6 +238,20 @@ func (d *decider) unmarkIneffective() {
 		}
 	}
 }
+
+// keep removes the marks as the next to be deleted that Drover has set on Machines that are not to be replaced any more: a user has undone the change
+// of the template, or excluded the Machine.
+func (d *decider) keep(isKept func(*Machine) bool) {
+	for _, set := range d.sets {
+		for i := range set.Machines {
+			if m := &set.Machines[i]; m.Begun && !m.Deleting && isKept(m) {
+				d.decision.Keep = append(d.decision.Keep, m.UID)
+			}
+		}
+	}
+}
+
+func isNoCandidate(m *Machine) bool { return !m.isCandidate() }
 
 // keepMarks counts the Machines that are marked, and removes the marks of those that are more than maxSurge.
 func (d *decider) keepMarks() {

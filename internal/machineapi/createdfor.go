@@ -22,7 +22,8 @@ type CreationReason string
 
 // The reasons.
 const (
-	// CreatedForGrowth: spec.replicas has grown.
+	// CreatedForGrowth: spec.replicas has grown. With the UID of another Machine it is made in place of that, which was made for growth and has never
+	// had a Node: no Node is lost.
 	CreatedForGrowth CreationReason = "growth"
 	// CreatedForDeleted: another Machine is being deleted, or is gone.
 	CreatedForDeleted CreationReason = "deleted"
@@ -35,13 +36,9 @@ const (
 func CreatedFor(machine metav1.Object) (CreationReason, types.UID) {
 	reason, uid, named := strings.Cut(machine.GetAnnotations()[CreatedForAnnotation], "/")
 	switch CreationReason(reason) {
-	case CreatedForGrowth:
-		if !named {
-			return CreatedForGrowth, ""
-		}
-	case CreatedForDeleted:
+	case CreatedForGrowth, CreatedForDeleted:
 		if named == (uid != "") {
-			return CreatedForDeleted, types.UID(uid)
+			return CreationReason(reason), types.UID(uid)
 		}
 	case CreatedForOutdated:
 		if uid != "" {

@@ -13,8 +13,8 @@ func TestCreatedFor(t *testing.T) {
 		uid    types.UID
 	}{
 		"growth": {CreatedForGrowth, ""}, "deleted": {CreatedForDeleted, ""}, "deleted/a-b": {CreatedForDeleted, "a-b"},
-		"outdated/a-b": {CreatedForOutdated, "a-b"},
-		"":             {}, "other": {}, "growth/a": {}, "deleted/": {}, "outdated": {}, "outdated/": {}, "Deleted/a": {},
+		"outdated/a-b": {CreatedForOutdated, "a-b"}, "growth/a-b": {CreatedForGrowth, "a-b"},
+		"": {}, "other": {}, "growth/": {}, "deleted/": {}, "outdated": {}, "outdated/": {}, "Deleted/a": {},
 	} {
 		machine := &machinev1beta1.Machine{}
 		machine.Annotations = map[string]string{CreatedForAnnotation: value}

@@ -209,6 +209,6 @@ func (rc *reconciliation) replaceMachine(ctx context.Context, observed *observat
 	rc.recorder.Eventf(rc.set, corev1.EventTypeWarning, EventReplaced, "Machine %s has failed and is replaced; failures in a row: %d",
 		decision.Replace.Name, decision.Attempt)
 	rc.state.attempt = decision.Attempt
-	createFor := machineapi.CreatedForValue(machineapi.CreatedForDeleted, decision.Replace.UID)
+	createFor := machineapi.CreatedForValue(plan.ReasonAfter(decision.Replace), decision.Replace.UID)
 	return out.and(rc.createMachines(ctx, observed, []string{createFor}))
 }

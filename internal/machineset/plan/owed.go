@@ -62,14 +62,22 @@ func (d *Decision) unreplaced() (found candidates, doubled int) {
 		if named[machine.UID] {
 			continue
 		}
-		reason := machineapi.CreatedForDeleted
-		if IsReplacing(machine) {
-			reason = machineapi.CreatedForOutdated
-		}
-		found.values = append(found.values, machineapi.CreatedForValue(reason, machine.UID))
+		found.values = append(found.values, machineapi.CreatedForValue(ReasonAfter(machine), machine.UID))
 		found.deleted++
 	}
 	return found, doubled
+}
+
+// ReasonAfter returns what a Machine is created for in place of one that is being deleted.
+func ReasonAfter(machine *machinev1beta1.Machine) machineapi.CreationReason {
+	before, _ := machineapi.CreatedFor(machine)
+	switch {
+	case before == machineapi.CreatedForGrowth && machine.Status.NodeRef == nil:
+		return machineapi.CreatedForGrowth
+	case IsReplacing(machine):
+		return machineapi.CreatedForOutdated
+	}
+	return machineapi.CreatedForDeleted
 }
 
 // Record returns the value of ReachedReplicasAnnotation after so many Machines that were owed, and so many for growth, have been created; empty for

@@ -23,6 +23,7 @@ func TestDecide_CreateFor(t *testing.T) {
 	instead := func(value string) func(*machinev1beta1.Machine) {
 		return annotated(machineapi.CreatedForAnnotation, value)
 	}
+	withoutNode := func(machine *machinev1beta1.Machine) { machine.Status.NodeRef = nil }
 	for _, c := range []struct {
 		name string
 		// replicas are those of the spec, reached those of the status, recorded those of the annotation.
@@ -37,6 +38,10 @@ func TestDecide_CreateFor(t *testing.T) {
 		{"a new MachineSet", 2, 0, "", nil, "growth growth", 0, "", ""},
 		{"replicas have grown", 3, 1, "", map[string]edits{"a": nil}, "growth growth", 0, "", ""},
 		{"one is being deleted", 2, 2, "", map[string]edits{"a": nil, "b": {deletedAt(1)}}, "deleted/uid-of-b", 1, "2", ""},
+		{"one is being deleted that was growth and has never had a Node", 2, 2, "", map[string]edits{"a": nil, "b": {deletedAt(1), instead("growth"), withoutNode}},
+			"growth/uid-of-b", 1, "2", ""},
+		{"one is being deleted that was growth and had a Node", 2, 2, "",
+			map[string]edits{"a": nil, "b": {deletedAt(1), instead("growth")}}, "deleted/uid-of-b", 1, "2", ""},
 		{"one is gone", 2, 2, "", map[string]edits{"a": nil}, "deleted", 1, "2", ""},
 		{"two are being deleted: the last one first", 2, 2, "", map[string]edits{"a": {deletedAt(1)}, "b": {deletedAt(2)}},
 			"deleted/uid-of-b deleted/uid-of-a", 2, "2", "2"},

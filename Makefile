@@ -122,9 +122,9 @@ bench-scale: build ## Measure clusters of 5,000 and 20,000 Machines with all cap
 	$(call BENCH,scale,bench-scale) -sizes '$(if $(SIZES)$(STATIC),$(SIZES),5000,20000)' -static '$(STATIC)'
 
 .PHONY: bench-nodegroups
-bench-nodegroups: build ## Measure roll-outs of a NodeGroup of 5000 Nodes (BENCH_NODEGROUPS="-nodes 500"), and reservations in its budget.
+bench-nodegroups: build ## Measure roll-outs of a NodeGroup of 5000 Nodes (BENCH_NODEGROUPS="-nodes 500"), and decisions about its budget.
 	$(call BENCH,nodegroups,bench-nodegroups) $(BENCH_NODEGROUPS)
-	go test -run '^$$' -bench Reserve ./internal/disruption
+	go test -run '^$$' -bench Begin ./internal/disruption
 
 .PHONY: bench-drains
 bench-drains: build ## Measure drains of 50 nodes at the same time, and memory with 50,000 pods (BENCH_DRAINS="-large 0").

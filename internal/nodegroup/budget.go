@@ -54,7 +54,7 @@ func (rc *reconciliation) isMember(assignment *members.Assignment) bool {
 	return assignment.Group != nil && assignment.Group.UID == rc.group.UID
 }
 
-// hasSign reports whether a Node counts as unavailable by itself.
+// hasSign reports whether a Node shows that it is unavailable.
 func (rc *reconciliation) hasSign(node *corev1.Node) bool {
 	var taints []string
 	if rc.group.Spec.Disruption != nil {

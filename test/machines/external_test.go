@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -49,6 +50,73 @@ func TestHealthCheck_ExternalRemediation(t *testing.T) {
 			t.Errorf("Machine %s was deleted", machine.Name)
 		}
 	}
+}
+
+// TestHealthCheck_ExternalTakesItsPlace: while the request for a Machine exists, whose Node is Ready all the time, no second remediation begins,
+// however long ago the first one was admitted, and whichever operator looks at it.
+func TestHealthCheck_ExternalTakesItsPlace(t *testing.T) {
+	w, operator := world(t)
+	group := boundOf("handed-over")
+	group.Spec.Disruption.MaxUnavailable, group.Spec.Disruption.Remediation.MaxInFlight = new(intstr.FromInt32(1)), new(intstr.FromInt32(1))
+	w.CreateWithCleanup(group)
+	machines := w.MakePool(group.Name, 3, nil).Runs(3)
+	var kinds []schema.GroupVersionKind
+	for _, text := range config.Default().Machines.Remediation.TemplateKinds[:2] {
+		if err := harness.InstallRemediation(t.Context(), env, text, "Namespaced"); err != nil {
+			t.Fatal(err)
+		}
+		kinds = append(kinds, schema.ParseGroupKind(text).WithVersion("v1"))
+	}
+	handOver(w, kinds[0], &machines[0])
+	request := requested(w, kinds[0], &machines[0])
+	// As a minute later.
+	patch := client.RawPatch(types.MergePatchType, []byte(`{"status":{"admissions":null}}`))
+	if err := w.Client.Status().Patch(t.Context(), group, patch); err != nil {
+		t.Fatal(err)
+	}
+	handOver(w, kinds[1], &machines[1])
+	waits := func(what string) {
+		t.Helper()
+		check := &machinev1beta1.MachineHealthCheck{ObjectMeta: harness.Meta("external-" + strings.ToLower(kinds[1].Kind))}
+		w.Eventually(what+" the second one waits", func() error {
+			if err := w.Client.Get(t.Context(), client.ObjectKeyFromObject(check), check); err != nil {
+				return err
+			}
+			if !slices.ContainsFunc(check.Status.Conditions, func(c machinev1beta1.Condition) bool {
+				return c.Reason == "WaitingForBudget" && strings.Contains(c.Message, "1 remediations are in flight, and maxInFlight is 1")
+			}) {
+				return fmt.Errorf("the conditions are %s", harness.JSON(check.Status.Conditions))
+			}
+			return nil
+		})
+	}
+	waits("while the first request exists")
+	if err := operator.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	check := &machinev1beta1.MachineHealthCheck{ObjectMeta: harness.Meta("external-" + strings.ToLower(kinds[1].Kind))}
+	if err := w.Client.Status().Patch(t.Context(), check, client.RawPatch(types.MergePatchType, []byte(`{"status":{"conditions":null}}`))); err != nil {
+		t.Fatal(err)
+	}
+	w.Operator(harness.Options{Args: []string{"--controllers=*"}})
+	waits("with the next operator")
+	w.Eventually("the group says who is disrupted", func() error {
+		if err := w.Client.Get(t.Context(), client.ObjectKeyFromObject(group), group); err != nil {
+			return err
+		}
+		of := group.Status.Reservations
+		if len(of) != 1 || of[0].Node != machines[0].Status.NodeRef.Name || of[0].ObjectUID != machines[0].UID {
+			return fmt.Errorf("the reservations are %s", harness.JSON(of))
+		}
+		return nil
+	})
+	w.Eventually("the first Node is healthy again", func() error {
+		node := w.Node(machines[0].Status.NodeRef.Name)
+		node.Status.Conditions = slices.DeleteFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == unhealthy })
+		return w.Client.Status().Update(t.Context(), node)
+	})
+	w.Gone(request)
+	requested(w, kinds[1], &machines[1])
 }
 
 // handOver makes a Machine unhealthy that a MachineHealthCheck of its own remediates by a template.

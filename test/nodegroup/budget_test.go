@@ -137,6 +137,42 @@ func TestBudget_QueuesMaintenance(t *testing.T) {
 	f.eventuallyBudget("queue", 0, 0)
 }
 
+// TestBudget_ReusedName: a maintenance of the same name as one that ended shortly before its operator was killed has a place of its own.
+func TestBudget_ReusedName(t *testing.T) {
+	f := newFixture(t, "reused", 3)
+	f.create(f.newGroup("reused", withBudget(1, queued), func(spec *v1alpha1.NodeGroupSpec) {
+		spec.Rollout = &v1alpha1.Rollout{MinReadySeconds: 600}
+	}))
+	operator := f.Operator(harness.Options{})
+	maintain := func(node string) *harness.Maintenance {
+		m := &harness.Maintenance{World: f.World, Name: "rolling", Node: node}
+		m.Begin(builder.NodeMaintenance("rolling", node))
+		return m
+	}
+	first := maintain("reused-00")
+	first.Phase(medik8s.PhaseSucceeded)
+	first.End()
+	f.Eventually("the Node counts until it has been available for a while", func() error {
+		if s := f.group("reused").Status; s.Unavailable != 1 || len(s.Reservations) != 0 {
+			return fmt.Errorf("status is %s", harness.JSON(s))
+		}
+		return nil
+	})
+	if err := operator.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	f.Operator(harness.Options{})
+	second := maintain("reused-01")
+	f.EventuallyFree("the second maintenance begins", func() error {
+		if !f.Node("reused-01").Spec.Unschedulable {
+			return errors.New("it waits")
+		}
+		return nil
+	})
+	second.Phase(medik8s.PhaseSucceeded)
+	second.End()
+}
+
 // TestBudget_CountsWhatOthersDo: a Node that another user has cordoned, or whose lease another holder has, takes a place of the budget.
 func TestBudget_CountsWhatOthersDo(t *testing.T) {
 	f := besideOthers(t, "others", 3)

@@ -72,10 +72,10 @@ type Input struct {
 	Disrupted []v1alpha1.Reservation
 	// Admissions are those of the group that count; they are among Disrupted.
 	Admissions []v1alpha1.Reservation
-	// Missing is how many Nodes the MachineSets of the group lack, growth aside. Lacking has how many Machines each capability has deleted for
+	// Missing is how many Nodes the MachineSets of the group lack, growth aside. NotCreated has how many Machines each capability has deleted for
 	// which there is no new one yet.
 	Missing int
-	Lacking map[v1alpha1.Capability]int
+	NotCreated map[v1alpha1.Capability]int
 	Window  Window
 	// Waiting are the requests of the group that wait.
 	Waiting *Queue

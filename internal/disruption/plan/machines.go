@@ -103,10 +103,10 @@ func (in *Input) addSet(set *MachineSet, pace Pace, deleted map[types.UID]bool) 
 	}
 	in.Missing += max(0, missing)
 	if set.NotCreated > 0 {
-		if in.Lacking == nil {
-			in.Lacking = map[v1alpha1.Capability]int{}
+		if in.NotCreated == nil {
+			in.NotCreated = map[v1alpha1.Capability]int{}
 		}
-		in.Lacking[v1alpha1.CapabilityRemediation] += set.NotCreated
+		in.NotCreated[v1alpha1.CapabilityRemediation] += set.NotCreated
 	}
 }
 

@@ -79,7 +79,7 @@ func newTally(in *Input) *tally {
 			t.Unavailable++
 		}
 	}
-	maps.Copy(t.inFlight, in.Lacking)
+	maps.Copy(t.inFlight, in.NotCreated)
 	for i := range in.Disrupted {
 		t.reserve(&in.Disrupted[i])
 	}

@@ -121,7 +121,7 @@ func blockedDocs() []status.ConditionDoc {
 		{Type: blocked, Reason: disruptionplan.ReasonRemediationInterval,
 			When: "True: disruptions wait, and the first one is a remediation that begins after spec.disruption.remediation.minInterval"},
 		{Type: blocked, Reason: disruptionplan.ReasonTooManyReservations,
-			When: "True: disruptions wait, and the group has as many reservations as can be recorded"},
+			When: "True: disruptions wait, and as many are in flight as can be recorded"},
 		{Type: blocked, Reason: disruptionplan.ReasonWindowClosed, When: "True: disruptions wait until a window of spec.disruption.windows opens"},
 		{Type: blocked, Reason: disruptionplan.ReasonFrozen, When: "True: disruptions wait for the end of a freeze of spec.disruption.freezes"},
 	}

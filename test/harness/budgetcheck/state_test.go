@@ -38,9 +38,9 @@ func TestState(t *testing.T) {
 		objects []client.Object
 		want    []string
 	}{
-		"admitted before: no fault":         {[]client.Object{admitted("a"), node("a", cordoned), node("a"), admitted()}, nil},
-		"cordoned before: a fault":          {[]client.Object{node("a", cordoned), admitted("a")}, []string{"Node a is cordoned"}},
-		"its admission is old: no fault":    {[]client.Object{admitted("a"), node("a", cordoned), admitted(), node("a", cordoned)}, nil},
+		"admitted before: no fault":      {[]client.Object{admitted("a"), node("a", cordoned), node("a"), admitted()}, nil},
+		"cordoned before: a fault":       {[]client.Object{node("a", cordoned), admitted("a")}, []string{"Node a is cordoned"}},
+		"its admission is old: no fault": {[]client.Object{admitted("a"), node("a", cordoned), admitted(), node("a", cordoned)}, nil},
 		"again without one: a fault": {
 			[]client.Object{admitted("a"), node("a", cordoned), node("a"), admitted(), node("a", cordoned)}, []string{"Node a is cordoned"},
 		},

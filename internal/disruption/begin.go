@@ -25,12 +25,12 @@ type Request struct {
 
 	// Target is the Node as the cache has it; nil for one that is gone, or has never come.
 	Target *corev1.Node
-	// Leases acquires the lease of the Target; nil needs none. Borrowed only waits while another holder has it: somebody else does the work.
+	// Leases acquires the lease of the Target; nil needs none. Borrowed only waits while another holder has it: another controller does the work.
 	Leases   *nodelease.Leases
 	Borrowed bool
 	// Kept has a request that waits keep the lease that it has: the work has begun, in another group or in none.
 	Kept bool
-	// Trial has the lease expire soon unless the work renews it: nobody releases it if the process ends before the first disruptive write.
+	// Trial has the lease expire soon unless the work renews it: nothing releases it if the process ends before the first disruptive write.
 	Trial bool
 	// Guard protects the control plane, of which Protected is a Node; nil protects nothing. Peer says first why another one may not be
 	// spared; nil says nothing.

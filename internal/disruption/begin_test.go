@@ -30,7 +30,7 @@ func withThreePlaces(group *v1alpha1.NodeGroup) {
 	group.Spec.Disruption.MaxUnavailable = new(intstr.FromInt32(3))
 }
 
-// TestBegin_Admits: an admission is one write, counts for a minute, and is ended by nobody.
+// TestBegin_Admits: an admission is one write, counts for a minute, and nothing ends it.
 func TestBegin_Admits(t *testing.T) {
 	f := newFixture(t)
 	f.begin(newRequest("n0", upgrade), "")

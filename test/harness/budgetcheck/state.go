@@ -223,7 +223,8 @@ func (s *State) judgeNode(node *corev1.Node) (fault string, serves bool) {
 func (s *State) disruptedReady() (names []string) {
 	for name, node := range s.nodes {
 		at := admittedNode{name, node.UID}
-		if s.isReady(at) && (s.admitted[at] || s.leasedUntil[name].After(s.admittedAt) || s.permitted[at] && s.disruptionOf(node) != "") {
+		isDisrupted := s.admitted[at] || s.leasedUntil[name].After(s.admittedAt) || s.permitted[at] && s.disruptionOf(node) != ""
+		if isDisrupted && !s.excused[name] && s.isReady(at) {
 			names = append(names, name)
 		}
 	}

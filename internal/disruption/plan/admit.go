@@ -116,9 +116,12 @@ func Admit(in *Input, request *Request) Answer {
 		}
 		return Answer{Allowed: true}
 	}
-	counts := newTally(in).Counts
-	in, hasPlace := in.without(request)
 	t := newTally(in)
+	counts := t.Counts
+	in, hasPlace := in.without(request)
+	if hasPlace {
+		t = newTally(in)
+	}
 	refused := gate(in, request)
 	if refused == nil {
 		refused = t.check(in, request)

@@ -161,9 +161,10 @@ func (rc *reconciliation) request(in *plan.Input) *disruption.Request {
 		},
 		Target: in.Node, Leases: rc.Lease,
 	}
-	if in.Node != nil {
-		request.UID = in.Node.UID
+	if in.Node == nil {
+		return request
 	}
+	request.UID = in.Node.UID
 	if rc.isProtected(in) {
 		request.Guard, request.Protected = rc.Guard, in.Node
 	}

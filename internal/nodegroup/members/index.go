@@ -308,6 +308,7 @@ func (x *Index) count(of entry, change int) {
 	if counts[of.group] += change; counts[of.group] <= 0 {
 		delete(counts, of.group)
 	}
+	x.setOf(of.set).isGrouped = false
 	if len(counts) == 0 {
 		delete(x.sets, of.set)
 	}
@@ -355,7 +356,8 @@ func (x *Index) setSet(set *machinev1beta1.MachineSet) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.ready && !x.stale {
-		x.setOf(set.UID).set = set
+		of := x.setOf(set.UID)
+		of.set, of.isGrouped = set, false
 	}
 }
 

@@ -34,6 +34,9 @@ type machineEntry struct {
 // setEntry is what is known of a MachineSet and its Machines.
 type setEntry struct {
 	set *machinev1beta1.MachineSet
+	// group is the NodeGroup of its Nodes, if isGrouped reports that it is known.
+	group     string
+	isGrouped bool
 	// active, nodes and growing count its Machines: those that are not being deleted, those with an initialized Node, and those that grow.
 	active, nodes, growing int
 	// unusual are the Machines that show more than a Node does.
@@ -158,7 +161,13 @@ func (x *Index) Machines(ctx context.Context, group string, settled time.Time) (
 		return out, err
 	}
 	for uid, of := range x.ofSets {
-		if of.set == nil || of.set.DeletionTimestamp != nil || x.groupOfSet(uid, of.set) != group {
+		if of.set == nil || of.set.DeletionTimestamp != nil {
+			continue
+		}
+		if !of.isGrouped {
+			of.group, of.isGrouped = x.groupOfSet(uid, of.set), true
+		}
+		if of.group != group {
 			continue
 		}
 		out.Sets = append(out.Sets, x.describe(of, settled, &out))

@@ -1,0 +1,186 @@
+package members
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-io/drover/api/drover/v1alpha1"
+	"github.com/drover-io/drover/internal/machineapi"
+)
+
+// owedFixture is a NodeGroup of a MachineSet with Machines a, b and c, which have Nodes of their names unless a change takes those away.
+type owedFixture struct {
+	set      *machinev1beta1.MachineSet
+	machines map[string]*machinev1beta1.Machine
+	nodes    map[string]*corev1.Node
+}
+
+func newOwedFixture(changes ...func(*owedFixture)) *owedFixture {
+	f := &owedFixture{machines: map[string]*machinev1beta1.Machine{}, nodes: map[string]*corev1.Node{}}
+	f.set = &machinev1beta1.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ours", Name: "web", UID: "web"}}
+	f.set.Spec.Replicas, f.set.Status.Replicas = new(int32(3)), 3
+	for _, name := range []string{"a", "b", "c"} {
+		f.machines[name] = ofSet(name, "web", name, nil)
+		f.machines[name].Namespace, f.machines[name].UID = "ours", types.UID("m-"+name)
+		f.machines[name].Status.NodeRef.UID = types.UID(name)
+		f.nodes[name] = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}}
+		f.nodes[name].Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	}
+	for _, change := range changes {
+		change(f)
+	}
+	return f
+}
+
+func (f *owedFixture) index(t *testing.T) *Index {
+	t.Helper()
+	group := &v1alpha1.NodeGroup{ObjectMeta: metav1.ObjectMeta{Name: "workers", UID: "workers"}}
+	group.Spec.Nodes.MachineSets = &v1alpha1.MachineSetSelection{Namespace: "ours"}
+	objects, entries := []client.Object{group, f.set}, map[string]entry{}
+	for _, machine := range f.machines {
+		objects = append(objects, machine)
+	}
+	for name, node := range f.nodes {
+		objects, entries[name] = append(objects, node), entry{node: node}
+	}
+	return &Index{finder: newFinderOf(t, objects...), ready: true, stale: true, nodes: entries}
+}
+
+func without(name string) func(*owedFixture) {
+	return func(f *owedFixture) { delete(f.machines, name); delete(f.nodes, name) }
+}
+
+func withoutNode(name string) func(*owedFixture) { return func(f *owedFixture) { delete(f.nodes, name) } }
+
+func unlinked(name string) func(*owedFixture) {
+	return func(f *owedFixture) { delete(f.nodes, name); f.machines[name].Status.NodeRef = nil }
+}
+
+func deleted(name string) func(*owedFixture) {
+	return func(f *owedFixture) { f.machines[name] = deleting(f.machines[name]) }
+}
+
+func annotated(name, key, value string) func(*owedFixture) {
+	return func(f *owedFixture) {
+		if f.machines[name].Annotations == nil {
+			f.machines[name].Annotations = map[string]string{}
+		}
+		f.machines[name].Annotations[key] = value
+	}
+}
+
+func replicas(spec, status int32) func(*owedFixture) {
+	return func(f *owedFixture) { f.set.Spec.Replicas, f.set.Status.Replicas = &spec, status }
+}
+
+func tainted(name, key string) func(*owedFixture) {
+	return func(f *owedFixture) { f.nodes[name].Spec.Taints = []corev1.Taint{{Key: key, Effect: corev1.TaintEffectNoSchedule}} }
+}
+
+// TestIndex_Machines: what a MachineSet lacks is told from growth by what the cluster shows alone.
+func TestIndex_Machines(t *testing.T) {
+	createdFor := machineapi.CreatedForAnnotation
+	for name, c := range map[string]struct {
+		changes []func(*owedFixture)
+		want    string
+	}{
+		"all are there":                          {nil, "3 of 3, 0 not created, 0 new, 0 deleted, 0 requested"},
+		"one is being deleted":                   {[]func(*owedFixture){deleted("a")}, "3 of 3, 1 not created, 0 new, 1 deleted, 0 requested"},
+		"its Node is gone":                       {[]func(*owedFixture){deleted("a"), withoutNode("a")}, "2 of 3, 1 not created, 0 new, 0 deleted, 0 requested"},
+		"it is gone":                             {[]func(*owedFixture){without("a")}, "2 of 3, 1 not created, 0 new, 0 deleted, 0 requested"},
+		"the new one has no Node":                {[]func(*owedFixture){unlinked("a"), annotated("a", createdFor, "deleted/x")}, "2 of 3, 0 not created, 1 new, 0 deleted, 0 requested"},
+		"the new one has a Node":                 {[]func(*owedFixture){annotated("a", createdFor, "deleted/x")}, "3 of 3, 0 not created, 1 new, 0 deleted, 0 requested"},
+		"the Node of the new one is joining":     {[]func(*owedFixture){annotated("a", createdFor, "outdated/x"), tainted("a", "drover.dev/uninitialized")}, "2 of 3, 0 not created, 1 new, 0 deleted, 0 requested"},
+		"growth has no Node":                     {[]func(*owedFixture){unlinked("a"), annotated("a", createdFor, "growth")}, "2 of 2, 0 not created, 0 new, 0 deleted, 0 requested"},
+		"growth in place of growth":              {[]func(*owedFixture){unlinked("a"), annotated("a", createdFor, "growth/x")}, "2 of 2, 0 not created, 1 new, 0 deleted, 0 requested"},
+		"growth is not created":                  {[]func(*owedFixture){replicas(5, 3)}, "3 of 3, 0 not created, 0 new, 0 deleted, 0 requested"},
+		"growth, and one is gone":                {[]func(*owedFixture){replicas(5, 3), without("a")}, "2 of 3, 1 not created, 0 new, 0 deleted, 0 requested"},
+		"a Node has vanished":                    {[]func(*owedFixture){withoutNode("a")}, "2 of 3, 0 not created, 0 new, 0 deleted, 0 requested"},
+		"scaled down":                            {[]func(*owedFixture){replicas(2, 3), deleted("a")}, "3 of 2, 0 not created, 0 new, 1 deleted, 0 requested"},
+		"of another operator":                    {[]func(*owedFixture){unlinked("a")}, "2 of 2, 0 not created, 0 new, 0 deleted, 0 requested"},
+		"of an earlier Drover":                   {[]func(*owedFixture){unlinked("a"), annotated("a", machineapi.TemplateHashAnnotation, "v1:x")}, "2 of 3, 0 not created, 1 new, 0 deleted, 0 requested"},
+		"handed over":                            {[]func(*owedFixture){annotated("a", machineapi.ExternalAnnotation, "")}, "3 of 3, 0 not created, 0 new, 0 deleted, 1 requested"},
+		"reached more before creations failed":   {[]func(*owedFixture){without("a"), replicas(3, 2), reached("3")}, "2 of 3, 1 not created, 0 new, 0 deleted, 0 requested"},
+		"a record that is more than was asked":   {[]func(*owedFixture){without("a"), replicas(2, 2), reached("1000")}, "2 of 2, 0 not created, 0 new, 0 deleted, 0 requested"},
+		"a Node of the name with another UID":    {[]func(*owedFixture){func(f *owedFixture) { f.nodes["a"].UID = "again" }}, "2 of 3, 0 not created, 0 new, 0 deleted, 0 requested"},
+		"the new one has been Ready for a while": {[]func(*owedFixture){annotated("a", createdFor, "deleted/x"), readyFor("a", start.Add(-time.Hour))}, "3 of 3, 0 not created, 0 new, 0 deleted, 0 requested"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			index := newOwedFixture(c.changes...).index(t)
+			for range 2 { // the second time without what has settled
+				machines, err := index.Machines(t.Context(), "workers", start)
+				if err != nil || len(machines.Sets) != 1 {
+					t.Fatalf("%+v, error %v", machines, err)
+				}
+				set := &machines.Sets[0]
+				got := fmt.Sprintf("%d of %d, %d not created, %d new, %d deleted, %d requested", set.Nodes, set.Wanted, set.NotCreated, len(set.New),
+					len(machines.Deleted), len(machines.Requested))
+				if got != c.want {
+					t.Errorf("%s, want %s", got, c.want)
+				}
+			}
+			if other, err := index.Machines(t.Context(), "others", start); err != nil || len(other.Sets) != 0 {
+				t.Errorf("another group has %+v, error %v", other, err)
+			}
+		})
+	}
+}
+
+var start = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+
+func reached(value string) func(*owedFixture) {
+	return func(f *owedFixture) { f.set.Annotations = map[string]string{machineapi.ReachedReplicasAnnotation: value} }
+}
+
+func readyFor(name string, at time.Time) func(*owedFixture) {
+	return func(f *owedFixture) { f.nodes[name].Status.Conditions[0].LastTransitionTime = metav1.NewTime(at) }
+}
+
+// TestIndex_MachinesFollow: events lead to the same counts as counting all anew.
+func TestIndex_MachinesFollow(t *testing.T) {
+	f := newOwedFixture()
+	index := f.index(t)
+	count := func(index *Index) string {
+		t.Helper()
+		machines, err := index.Machines(t.Context(), "workers", start)
+		if err != nil || len(machines.Sets) != 1 {
+			t.Fatalf("%+v, error %v", machines, err)
+		}
+		set := &machines.Sets[0]
+		return fmt.Sprint(set.Nodes, set.Wanted, set.NotCreated, len(set.New), len(machines.Deleted), len(machines.Requested))
+	}
+	count(index)
+	follow := func(what string, event func()) {
+		t.Helper()
+		event()
+		if got, want := count(index), count(f.index(t)); got != want {
+			t.Errorf("%s: %s, want %s", what, got, want)
+		}
+	}
+	follow("a Machine is being deleted", func() {
+		deleted("a")(f)
+		index.setMachine(t.Context(), f.machines["a"], true)
+	})
+	follow("its Node is gone", func() {
+		withoutNode("a")(f)
+		index.remove(t.Context(), "a")
+		index.setMachine(t.Context(), f.machines["a"], true)
+	})
+	follow("it is gone, and replicas grow", func() {
+		index.setMachine(t.Context(), f.machines["a"], false)
+		delete(f.machines, "a")
+		replicas(4, 3)(f)
+		index.setSet(f.set)
+	})
+	follow("another one is handed over", func() {
+		annotated("b", machineapi.ExternalAnnotation, "")(f)
+		index.setMachine(t.Context(), f.machines["b"], true)
+	})
+}

@@ -33,8 +33,12 @@ func (t *tally) check(in *Input, request *Request) *denial {
 	case t.ReservedReady >= t.Limit, t.Unavailable >= t.Limit && !t.isUnavailable(&member):
 		counts := t.Counts
 		return &denial{ReasonBudgetExhausted, func() string {
-			return fmt.Sprintf("%d of %d Nodes are unavailable, and maxUnavailable is %s: %s",
-				counts.Unavailable, counts.Expected, describe(spec.MaxUnavailable, counts.Limit), t.names())
+			text := fmt.Sprintf("%d of %d Nodes are unavailable, and maxUnavailable is %s",
+				counts.Unavailable, counts.Expected, describe(spec.MaxUnavailable, counts.Limit))
+			if names := t.names(); names != "" {
+				text += ": " + names
+			}
+			return text
 		}, Recheck}
 	}
 	return nil

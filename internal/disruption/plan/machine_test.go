@@ -157,6 +157,9 @@ func TestAddMachines(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(3)
 			f.AddMachines(&c.machines, pace)
+			if names := newTally(&f.Input).names(); (c.want.Unavailable > 0) != (names != "") {
+				t.Errorf("unavailable are %q", names)
+			}
 			if got := newTally(&f.Input); got.Counts != c.want || got.inFlight[remediation] != c.inFlight {
 				t.Errorf("the counts are %+v with %d in flight, want %+v with %d", got.Counts, got.inFlight[remediation], c.want, c.inFlight)
 			}

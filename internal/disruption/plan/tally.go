@@ -33,6 +33,7 @@ type tally struct {
 
 	members *Members
 	signs   map[string]Sign
+	missing int
 	// reserved has the capabilities for which each Node is reserved, inFlight counts the Nodes that are reserved for each, and recorded counts both: a
 	// Node has a reservation for each capability.
 	reserved map[place]capabilities
@@ -67,7 +68,7 @@ func (c capabilities) String() string {
 
 func newTally(in *Input) *tally {
 	t := &tally{
-		members: in.Members, signs: in.Signs,
+		members: in.Members, signs: in.Signs, missing: in.Missing,
 		reserved: make(map[place]capabilities, len(in.Disrupted)+1), inFlight: map[v1alpha1.Capability]int{},
 	}
 	if last := in.Group.Status.LastRemediationTime; last != nil {
@@ -151,6 +152,9 @@ func (t *tally) names() string {
 	}
 	if more := len(names) - maxNamed; more > 0 {
 		parts = append(parts, fmt.Sprintf("and %d more", more))
+	}
+	if t.missing > 0 {
+		parts = append(parts, fmt.Sprintf("%d that their MachineSets have not replaced yet", t.missing))
 	}
 	return strings.Join(parts, ", ")
 }

@@ -7,7 +7,6 @@ import (
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
@@ -51,22 +50,6 @@ func (b *Budgets) next(ctx context.Context, name string) ([]plan.Request, error)
 		return nil, err
 	}
 	return append(moved, plan.Next(in, maxWoken)...), nil
-}
-
-// Waiting returns for which Nodes, and Machines that have none, requests of a capability wait, by the names that the requests have.
-func (b *Budgets) Waiting(ctx context.Context, name string, capability v1alpha1.Capability) (sets.Set[string], error) {
-	g := b.group(name)
-	if err := g.lock(ctx); err != nil {
-		return nil, err
-	}
-	defer g.unlock()
-	waiting := sets.New[string]()
-	for request := range g.queue.All(b.Clock.Now()) {
-		if request.Capability == capability {
-			waiting.Insert(request.Node)
-		}
-	}
-	return waiting, nil
 }
 
 // dropMoved removes the requests that wait and whose Node has left the group, and returns them: they wait for another group, or for none.

@@ -62,11 +62,13 @@ func (p Purpose) step(lease *coordinationv1.Lease, step Step, now time.Time) Ste
 // apply is Apply for a purpose.
 func (p Purpose) apply(lease *coordinationv1.Lease, step Step, holder string, node *corev1.Node, now time.Time) {
 	isTrial := p.Trial && (step != Renew || lease.Spec.LeaseDurationSeconds == nil || time.Duration(*lease.Spec.LeaseDurationSeconds)*time.Second <= Trial)
+	// What an expired lease was for may have never begun.
+	isOld := lease.Spec.RenewTime == nil || lease.Spec.LeaseDurationSeconds == nil || now.After(expiry(lease.Spec))
 	Apply(lease, step, holder, node, now)
 	if isTrial {
 		lease.Spec.LeaseDurationSeconds = new(int32(Trial / time.Second))
 	}
-	if p.says() || step != Renew {
+	if p.says() || step != Renew || isOld {
 		if p.Group == "" && p.isOf(lease) {
 			p.Group = PurposeOf(lease).Group
 		}

@@ -7,32 +7,19 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/drover-io/drover/internal/controller/delay"
 	"github.com/drover-io/drover/internal/status"
 )
 
-// The delays after which something is tried again without an event. The same cause waits equally long in every controller.
 const (
-	// CatchUp is how soon an object is reconciled again while the cache does not show Drover's own last write of it. The event usually comes first.
-	CatchUp = time.Second
-	// RetryDenied is how soon a request is tried again that the API server denied, or that only a user can correct.
-	RetryDenied = time.Minute
-	// RetryConflict is the first delay after the guard of a patch failed; it doubles up to maxRetryConflict, because a cache may lag.
-	RetryConflict, maxRetryConflict = 100 * time.Millisecond, 5 * time.Second
+	// CatchUp is delay.CatchUp, RetryDenied is delay.Denied.
+	CatchUp, RetryDenied = delay.CatchUp, delay.Denied
+	// RetryConflict is delay.Conflict; it doubles up to maxRetryConflict, because a cache may lag.
+	RetryConflict, maxRetryConflict = delay.Conflict, 5 * time.Second
 	// FirstRetryDenied is the first delay after the API server denied the write of one of many objects; it doubles up to maxRetryDenied. A right or an
 	// admission policy that is being installed denies writes for some seconds, and what denies one of them for longer usually denies all.
 	FirstRetryDenied, maxRetryDenied = 5 * time.Second, 5 * time.Minute
-	// RetryQuorum is how soon the control plane is asked again that cannot spare a node: much of what changes that has no event.
-	RetryQuorum = 5 * time.Second
-	// RetryLease is how soon a node lease is asked for again at the latest that another holder has: it may expire without an event.
-	RetryLease = 30 * time.Second
-	// RetryBudget is how soon a disruption is asked for again at the latest that waits for its NodeGroup.
-	RetryBudget = 30 * time.Second
 )
-
-// UntilLease returns how soon a node lease is asked for again that another holder has until a time.
-func UntilLease(until, now time.Time) time.Duration {
-	return min(max(until.Sub(now), CatchUp), RetryLease)
-}
 
 // Requeue is when an object is reconciled again without an event. The zero value is never.
 type Requeue struct{ after time.Duration }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/controller"
+	"github.com/drover-io/drover/internal/controller/delay"
 	"github.com/drover-io/drover/internal/disruption/plan"
 	"github.com/drover-io/drover/internal/nodelease"
 	"github.com/drover-io/drover/internal/quorum"
@@ -113,7 +114,7 @@ func (p *Permit) hold(held *nodelease.AlreadyHeldError, now time.Time) {
 	if held != nil {
 		p.Held = held
 		// Without the time at which it expires, which changes with every renewal.
-		p.deny(plan.ReasonLease, fmt.Sprintf("the lease of node %s is held by %q", held.Node, held.Holder), controller.UntilLease(held.Until, now))
+		p.deny(plan.ReasonLease, fmt.Sprintf("the lease of node %s is held by %q", held.Node, held.Holder), delay.UntilLease(held.Until, now))
 	}
 }
 
@@ -130,7 +131,7 @@ func (r *Request) checkQuorum(ctx context.Context, permit *Permit) (err error) {
 		permit.deny(plan.ReasonQuorumUnknown, err.Error(), controller.RetryDenied)
 		return nil
 	case denial != "":
-		permit.deny(plan.ReasonQuorum, denial, controller.RetryQuorum)
+		permit.deny(plan.ReasonQuorum, denial, delay.Quorum)
 	}
 	return err
 }
@@ -183,28 +184,31 @@ func (b *Budgets) admit(ctx context.Context, request *Request, permit *Permit) (
 		return time.Time{}, fmt.Errorf("asking NodeGroup %s for Node %s: %w", name, request.Node, err)
 	}
 	defer g.unlock()
-	in, err := b.observe(ctx, g)
-	if err != nil {
+	in, err := b.decide(ctx, g, request, permit)
+	if err != nil || !permit.Allowed || permit.Admission == nil {
 		return time.Time{}, err
-	}
-	permit.Answer = g.decide(in, &request.Request)
-	if permit.Allowed && permit.Admission != nil && b.Requests != nil {
-		// Requests for remediation are not watched.
-		if _, err := b.requests.list(ctx, b, in.Now); err != nil {
-			return time.Time{}, err
-		}
-		if in, err = b.observe(ctx, g); err != nil {
-			return time.Time{}, err
-		}
-		permit.Answer = g.decide(in, &request.Request)
-	}
-	if !permit.Allowed || permit.Admission == nil {
-		return time.Time{}, nil
 	}
 	if admitted, err = b.record(ctx, g, in, permit); err != nil {
 		return admitted, fmt.Errorf("admitting Node %s in NodeGroup %s: %w", request.Node, name, err)
 	}
 	return admitted, nil
+}
+
+// decide decides about a request. Remediation requests are not watched: before something is allowed they are listed again.
+func (b *Budgets) decide(ctx context.Context, g *group, request *Request, permit *Permit) (in *plan.Input, err error) {
+	for range 2 {
+		if in, err = b.observe(ctx, g); err != nil {
+			return nil, err
+		}
+		permit.Answer = g.decide(in, &request.Request)
+		if !permit.Allowed || permit.Admission == nil || b.Requests == nil {
+			break
+		}
+		if _, err := b.requests.list(ctx, b, in.Now); err != nil {
+			return nil, err
+		}
+	}
+	return in, nil
 }
 
 // record writes an admission unless that has been done a moment ago.

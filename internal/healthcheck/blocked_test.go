@@ -18,6 +18,7 @@ import (
 	"github.com/drover-io/drover/internal/paused"
 
 	"github.com/drover-io/drover/internal/controller"
+	"github.com/drover-io/drover/internal/controller/delay"
 	"github.com/drover-io/drover/internal/healthcheck/plan"
 )
 
@@ -162,7 +163,7 @@ func TestRemediate_GuardMayNotListLeases(t *testing.T) {
 func TestRemediate_ControlPlaneQuorum(t *testing.T) {
 	g := &guard{denial: "2 of 3 would be ready, and 2 are needed"}
 	s := newFixture(t, Options{Guard: g}, append(controlPlane(newObjects("uuw")), newMachine("worker", "n-w"), newUnreadyNode("n-w", time.Hour))...)
-	if result := s.mustReconcile("c", "delete Machine/worker, "+statusC); result.RequeueAfter != controller.RetryQuorum {
+	if result := s.mustReconcile("c", "delete Machine/worker, "+statusC); result.RequeueAfter != delay.Quorum {
 		t.Errorf("requeues after %s", result.RequeueAfter)
 	}
 	s.expectStatus("c", "4 1 1", "RemediationAllowed=True", "RemediationProgressing=False/ControlPlaneQuorum")

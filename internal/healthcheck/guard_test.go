@@ -7,7 +7,7 @@ import (
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/drover-io/drover/internal/controller"
+	"github.com/drover-io/drover/internal/controller/delay"
 	"github.com/drover-io/drover/internal/healthcheck/plan"
 	"github.com/drover-io/drover/internal/nodelease"
 )
@@ -17,7 +17,7 @@ func TestRemediate_ControlPlaneNodeGone(t *testing.T) {
 	g := &guard{denial: "a control-plane node is in maintenance"}
 	member := func(m *machinev1beta1.Machine) { m.Labels["control-plane"] = "yes" }
 	s := newFixture(t, Options{Guard: g}, newCheck("c"), newMachine("m0", "n-m0", member), newMachine("m1", "n-m1", member))
-	if result := s.mustReconcile("c", statusC); result.RequeueAfter != controller.RetryQuorum {
+	if result := s.mustReconcile("c", statusC); result.RequeueAfter != delay.Quorum {
 		t.Errorf("requeues after %s", result.RequeueAfter)
 	}
 	s.expectStatus("c", "2 0 0", "RemediationProgressing=False/ControlPlaneQuorum")
@@ -48,7 +48,7 @@ func TestRemediate_ExternalWaitsForLease(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			objects := append(newObjects("uw", c.check), append(c.objects, newLease("n-m0", "node-maintenance"))...)
 			s := newFixture(t, Options{Leases: &nodelease.Leases{Holder: holder}}, objects...)
-			if result := s.mustReconcile("c", statusC); result.RequeueAfter != controller.RetryLease {
+			if result := s.mustReconcile("c", statusC); result.RequeueAfter != delay.Lease {
 				t.Errorf("requeues after %s", result.RequeueAfter)
 			}
 			s.expectStatus("c", "2 1 1", "RemediationProgressing=False/LeaseHeldByOther")

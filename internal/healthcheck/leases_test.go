@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/drover-io/drover/internal/controller"
+	"github.com/drover-io/drover/internal/controller/delay"
 	"github.com/drover-io/drover/internal/healthcheck/plan"
 	"github.com/drover-io/drover/internal/nodelease"
 )
@@ -38,7 +39,7 @@ func (s *fixture) leaseHolder(node string) string {
 
 func TestRemediate_LeaseOfAnotherHolder(t *testing.T) {
 	s := newFixture(t, Options{Leases: &nodelease.Leases{Holder: holder}}, append(newObjects("uuw"), newLease("n-m0", "node-maintenance"))...)
-	if result := s.mustReconcile("c", "create Lease/node-n-m1, delete Machine/m1, "+statusC); result.RequeueAfter != controller.RetryLease {
+	if result := s.mustReconcile("c", "create Lease/node-n-m1, delete Machine/m1, "+statusC); result.RequeueAfter != delay.Lease {
 		t.Errorf("requeues after %s", result.RequeueAfter)
 	}
 	s.expectStatus("c", "3 1 1", "RemediationProgressing=False/LeaseHeldByOther")

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/drover-io/drover/internal/controller"
+	"github.com/drover-io/drover/internal/controller/delay"
 	"github.com/drover-io/drover/internal/drain"
 	"github.com/drover-io/drover/internal/drain/owner"
 	"github.com/drover-io/drover/internal/machine/plan"
@@ -61,7 +62,7 @@ func (r *Reconciler) releaseNodes(
 		case err != nil:
 			failed = append(failed, err)
 		case held != nil:
-			requeue.In(controller.UntilLease(held.Until, r.clock.Now()))
+			requeue.In(delay.UntilLease(held.Until, r.clock.Now()))
 		}
 	}
 	return errors.Join(failed...)

@@ -112,19 +112,13 @@ func (rc *reconciliation) acquire(
 	request.Begun = before != nil
 	permit, ctx, err := rc.Budgets.Begin(ctx, request)
 	defer permit.Done()
-	switch {
-	case err != nil && !permit.LeaseFailed:
+	if err != nil && !permit.LeaseFailed {
 		return nil, err
-	case err == nil && permit.Reason == disruptionplan.ReasonLease:
-		if err := rc.setLease(in, progress, 0, permit.Held); err != nil {
-			return nil, err
-		}
-		return nil, rc.giveUp(ctx, in, progress)
-	case err == nil && !permit.Allowed:
-		reason, message := rc.blockedBy(in, &permit)
-		progress.BlockCordon(reason, message, permit.After)
-		return nil, rc.releaseOwn(ctx, in, progress)
-	case err == nil && rc.group.OwnLease:
+	}
+	if err == nil && !permit.Allowed {
+		return nil, rc.await(ctx, in, &permit, progress)
+	}
+	if err == nil && rc.group.OwnLease {
 		_, err = rc.OwnLease.Acquire(ctx, in.Node)
 	}
 	if err := rc.reportLease(in, progress, permit.Renewal, err); err != nil {
@@ -138,6 +132,19 @@ func (rc *reconciliation) acquire(
 		return nil, rc.giveUp(ctx, in, progress)
 	}
 	return rc.cordon(ctx, in, before, false, progress)
+}
+
+// await has a maintenance wait.
+func (rc *reconciliation) await(ctx context.Context, in *plan.Input, permit *disruption.Permit, progress *plan.Progress) error {
+	if permit.Reason == disruptionplan.ReasonLease {
+		if err := rc.setLease(in, progress, 0, permit.Held); err != nil {
+			return err
+		}
+		return rc.giveUp(ctx, in, progress)
+	}
+	reason, message := rc.blockedBy(in, permit)
+	progress.BlockCordon(reason, message, permit.After)
+	return rc.releaseOwn(ctx, in, progress)
 }
 
 // blockedBy returns the reason and the message of a maintenance that has to wait.

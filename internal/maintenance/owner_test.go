@@ -178,7 +178,8 @@ func TestOwner_OtherGroupNotServed(t *testing.T) {
 			if c.reason == plan.ReasonCordoned {
 				return
 			}
-			if got := s.node("n1"); got.Annotations[drain.AnnotationCordon] != before || s.holder("n1") != "" || result.RequeueAfter != controller.RetryDenied {
+			if got := s.node("n1"); got.Annotations[drain.AnnotationCordon] != before || s.holder("n1") != "" ||
+				result.RequeueAfter != controller.RetryDenied {
 				t.Errorf("the record is %s, the lease is held by %q, again in %s",
 					got.Annotations[drain.AnnotationCordon], s.holder("n1"), result.RequeueAfter)
 			}

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/drover-io/drover/internal/controller"
+	"github.com/drover-io/drover/internal/controller/delay"
 	disruptionplan "github.com/drover-io/drover/internal/disruption/plan"
 	"github.com/drover-io/drover/internal/nodegroup/members"
 	"github.com/drover-io/drover/internal/nodegroup/plan"
@@ -32,7 +33,7 @@ func (rc *reconciliation) observeBudget(ctx context.Context, requeue *controller
 	case state.Waiting > 0, state.Returning:
 		requeue.In(recheckWaiting)
 	case len(state.Disrupted) > 0:
-		requeue.In(controller.RetryBudget)
+		requeue.In(delay.Budget)
 	}
 	return &plan.Budget{
 		Counts: state.Counts, Waiting: state.Waiting, Explanation: state.Explanation, Disrupted: state.Disrupted,

@@ -91,7 +91,7 @@ func Decide(lease *coordinationv1.Lease, holder string, now time.Time) Step {
 // IsValid reports whether a holder has a lease that has not expired.
 func IsValid(lease *coordinationv1.Lease, holder string, now time.Time) bool {
 	// Any other holder would have to wait for it.
-	return HolderOf(lease) == holder && Decide(lease, "", now) == Wait
+	return HolderOf(lease) == holder && isValid(lease, now)
 }
 
 func expiry(spec coordinationv1.LeaseSpec) time.Time {

@@ -52,18 +52,21 @@ func (p Purpose) step(lease *coordinationv1.Lease, step Step, now time.Time) Ste
 	switch {
 	case step == Keep && p.says() && (!p.isOf(lease) || p.Group != "" && p.Group != PurposeOf(lease).Group):
 		return Renew
-	case step == Renew && p.Trial && p.isOf(lease) && lease.Spec.RenewTime != nil && lease.Spec.LeaseDurationSeconds != nil &&
-		!now.Before(lease.Spec.RenewTime.Time) && expiry(lease.Spec).Sub(now) > Trial/2:
+	case step == Renew && p.Trial && p.isOf(lease) && isValid(lease, now) && expiry(lease.Spec).Sub(now) > Trial/2:
 		return Keep
 	}
 	return step
 }
 
+// isValid reports whether a lease has not expired.
+func isValid(lease *coordinationv1.Lease, now time.Time) bool { return Decide(lease, "", now) == Wait }
+
 // apply is Apply for a purpose.
 func (p Purpose) apply(lease *coordinationv1.Lease, step Step, holder string, node *corev1.Node, now time.Time) {
-	isTrial := p.Trial && (step != Renew || lease.Spec.LeaseDurationSeconds == nil || time.Duration(*lease.Spec.LeaseDurationSeconds)*time.Second <= Trial)
+	seconds := lease.Spec.LeaseDurationSeconds
+	isTrial := p.Trial && (step != Renew || seconds == nil || *seconds <= int32(Trial/time.Second))
 	// What an expired lease was for may have never begun.
-	isOld := lease.Spec.RenewTime == nil || lease.Spec.LeaseDurationSeconds == nil || now.After(expiry(lease.Spec))
+	isOld := !isValid(lease, now)
 	Apply(lease, step, holder, node, now)
 	if isTrial {
 		lease.Spec.LeaseDurationSeconds = new(int32(Trial / time.Second))

@@ -7,7 +7,8 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 )
 
-// TestPurpose: a lease says what it is for, until another purpose, another holder or the end of its time; a trial expires soon unless the work renews it.
+// TestPurpose: a lease says what it is for, until another purpose, another holder or the end of its time; a trial expires soon unless the work renews
+// it.
 func TestPurpose(t *testing.T) {
 	work := Purpose{Capability: "Upgrade", Object: "MutexRunConfig/ns/run", UID: "run", Group: "workers"}
 	trial := Purpose{Capability: "Remediation", Object: "Machine/ns/a", UID: "a", Trial: true}
@@ -29,16 +30,18 @@ func TestPurpose(t *testing.T) {
 	}{
 		"a new one":        {nil, work, Create, work, Duration},
 		"the same purpose": {held(work, "own", time.Minute), work, Keep, work, Duration},
-		"the same purpose, the group is not known":     {held(work, "own", time.Minute), withoutGroup, Keep, work, Duration},
-		"another object of the name":                   {held(work, "own", time.Minute), other, Renew, other, Duration},
-		"none: it is renewed":                          {held(work, "own", RenewAfter), Purpose{}, Renew, work, Duration},
-		"none: it has expired":                         {held(work, "own", 2*Duration), Purpose{}, Renew, Purpose{}, Duration},
-		"of another holder, expired":                   {held(work, "other", 2*Duration), Purpose{}, TakeOver, Purpose{}, Duration},
-		"a new trial":                                  {nil, trial, Create, trial, Trial},
-		"a trial again":                                {held(trial, "own", time.Second), trial, Keep, trial, Trial},
-		"a trial again, about to expire":               {held(trial, "own", 50*time.Second), trial, Renew, trial, Trial},
-		"the work of a trial begins":                   {held(trial, "own", time.Second), Purpose{}, Renew, trial, Duration},
-		"a trial does not shorten the lease of a work": {held(work, "own", RenewAfter), Purpose{Capability: "Remediation", Trial: true}, Renew, Purpose{Capability: "Remediation"}, Duration},
+		"the same purpose, the group is not known": {held(work, "own", time.Minute), withoutGroup, Keep, work, Duration},
+		"another object of the name":               {held(work, "own", time.Minute), other, Renew, other, Duration},
+		"none: it is renewed":                      {held(work, "own", RenewAfter), Purpose{}, Renew, work, Duration},
+		"none: it has expired":                     {held(work, "own", 2*Duration), Purpose{}, Renew, Purpose{}, Duration},
+		"of another holder, expired":               {held(work, "other", 2*Duration), Purpose{}, TakeOver, Purpose{}, Duration},
+		"a new trial":                              {nil, trial, Create, trial, Trial},
+		"a trial again":                            {held(trial, "own", time.Second), trial, Keep, trial, Trial},
+		"a trial again, about to expire":           {held(trial, "own", 50*time.Second), trial, Renew, trial, Trial},
+		"the work of a trial begins":               {held(trial, "own", time.Second), Purpose{}, Renew, trial, Duration},
+		"a trial does not shorten the lease of a work": {
+			held(work, "own", RenewAfter), Purpose{Capability: "Remediation", Trial: true}, Renew, Purpose{Capability: "Remediation"}, Duration,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			step := c.purpose.step(c.lease, Decide(c.lease, "own", now), now)
@@ -50,7 +53,7 @@ func TestPurpose(t *testing.T) {
 				c.purpose.apply(lease, step, "own", nil, now)
 			}
 			c.says.Trial = false
-			if says := PurposeOf(lease); step != c.want || says != c.says || *lease.Spec.LeaseDurationSeconds != int32(c.duration/time.Second) {
+			if says := PurposeOf(lease); step != c.want || says != c.says || time.Duration(*lease.Spec.LeaseDurationSeconds)*time.Second != c.duration {
 				t.Errorf("%s, it says %+v for %d s", step, says, *lease.Spec.LeaseDurationSeconds)
 			}
 		})

@@ -228,7 +228,8 @@ func TestTransforms_CutRecordIsNoRecord(t *testing.T) {
 var notCached = []string{
 	// On Nodes, Pods, MachineConfigPools and leases.
 	"drover.dev/cordon", "managed.openshift.com/customlabels", "machine.openshift.io/machine", "kubernetes.io/config.mirror",
-	"drover.dev/capability", "drover.dev/object", "drover.dev/object-uid", "drover.dev/node-group", "karpenter.sh/do-not-disrupt", "upgrade.drover.dev/released", "upgrade.drover.dev/claim", "machineconfiguration.openshift.io/state",
+	"drover.dev/capability", "drover.dev/object", "drover.dev/object-uid", "drover.dev/node-group",
+	"karpenter.sh/do-not-disrupt", "upgrade.drover.dev/released", "upgrade.drover.dev/claim", "machineconfiguration.openshift.io/state",
 	"machineconfiguration.openshift.io/reason", "machineconfiguration.openshift.io/desiredConfig",
 	"machineconfiguration.openshift.io/currentConfig", "machineconfiguration.openshift.io/desiredDrain",
 	"machineconfiguration.openshift.io/lastAppliedDrain", "weave.works/kured-reboot-in-progress",

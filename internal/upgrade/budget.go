@@ -15,8 +15,8 @@ import (
 )
 
 // acquire asks for the permission to disrupt a node, and acquires or renews its lease. A node that has begun goes on whatever the budget says, unless
-// it is about to be upgraded in a NodeGroup that it has joined since: that its Machine is one of the group is known only when the Machine names it. waits
-// says why the node has to wait, and for how long at least without an event. renewal is when the lease has to be renewed.
+// it is about to be upgraded in a NodeGroup that it has joined since: that its Machine is one of the group is known only when the Machine names it.
+// waits says why the node has to wait, and for how long at least without an event. renewal is when the lease has to be renewed.
 func (rc *reconciliation) acquire(ctx context.Context, step *plan.Step) (renewal time.Duration, waits *wait, err error) {
 	request := rc.requestFor(step.Node.Node)
 	request.Begun, request.Kept = step.HasBegun(), step.HasBegun()

@@ -19,8 +19,8 @@ import (
 )
 
 // BudgetWatch watches a NodeGroup, its Nodes, their leases and their Machines. It finds Nodes that are disrupted without an admission, and more Nodes
-// that are Ready and disrupted than the budget allows. It is for tests in which only Drover disrupts Nodes, and the machine-config-operator where Drover
-// lets it.
+// that are Ready and disrupted than the budget allows. It is for tests in which only Drover disrupts Nodes, and the machine-config-operator where
+// Drover lets it.
 type BudgetWatch struct {
 	World *World
 
@@ -78,8 +78,8 @@ func (b *BudgetWatch) Verify() {
 	b.settled = b.newest
 }
 
-// EventuallyFree is Eventually for what needs a place in a budget, or that none is taken: an operator that was killed before its first disruptive write
-// left an admission that counts for a minute, and a lease that expires in another one.
+// EventuallyFree is Eventually for what needs a place in a budget, or that none is taken: an operator that was killed before its first disruptive
+// write left an admission that counts for a minute, and a lease that expires in another one.
 func (w *World) EventuallyFree(what string, condition func() error) {
 	w.Helper()
 	if err := WaitLonger(w.Context(), disruptionplan.AdmissionTime+nodelease.Trial+Patience, slowPollInterval, condition); err != nil {

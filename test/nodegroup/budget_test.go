@@ -253,7 +253,8 @@ func TestBudget_AdmissionIsUnused(t *testing.T) {
 	}
 	f.Operator(harness.Options{})
 	m := f.Maintain("unused-01", nil)
-	m.Condition(maintenanceplan.ConditionCordoned, maintenanceplan.ReasonWaitingForBudget, "1 of 3 Nodes are unavailable, and maxUnavailable is 1: unused-00")
+	m.Condition(maintenanceplan.ConditionCordoned, maintenanceplan.ReasonWaitingForBudget, "1 of 3 Nodes are unavailable, and maxUnavailable is 1: "+
+		"unused-00")
 	f.EventuallyFree("the maintenance begins", func() error {
 		if !f.Node("unused-01").Spec.Unschedulable {
 			return errors.New("it waits")

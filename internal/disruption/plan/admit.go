@@ -9,14 +9,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
-	"github.com/drover-io/drover/internal/controller"
+	"github.com/drover-io/drover/internal/controller/delay"
 )
 
 // MaxReservations is how many reservations the status of a NodeGroup can have.
 const MaxReservations = 512
 
 // Recheck is when a request that waits is made again at the latest.
-const Recheck = controller.RetryBudget
+const Recheck = delay.Budget
 
 // Patience is how long a request is kept after the time at which it is to be made again. One whose object is gone is not made again.
 const Patience = 20 * time.Second
@@ -74,9 +74,9 @@ type Input struct {
 	Admissions []v1alpha1.Reservation
 	// Missing is how many Nodes the MachineSets of the group lack, growth aside. NotCreated has how many Machines each capability has deleted for
 	// which there is no new one yet.
-	Missing int
+	Missing    int
 	NotCreated map[v1alpha1.Capability]int
-	Window  Window
+	Window     Window
 	// Waiting are the requests of the group that wait.
 	Waiting *Queue
 }
@@ -220,7 +220,8 @@ func (r *Request) Matches(of *v1alpha1.Reservation) bool {
 	return r.UID == "" || r.UID == of.UID
 }
 
-// FreshAdmissions returns the admissions of a group that count. One that lies farther ahead than AdmissionTime was recorded by a clock that was wrong.
+// FreshAdmissions returns the admissions of a group that count. One that lies farther ahead than AdmissionTime was recorded by a clock that was
+// wrong.
 func FreshAdmissions(group *v1alpha1.NodeGroup, now time.Time) (fresh []v1alpha1.Reservation) {
 	for i := range group.Status.Admissions {
 		if age := now.Sub(group.Status.Admissions[i].Time.Time); age < AdmissionTime && age > -AdmissionTime {

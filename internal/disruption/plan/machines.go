@@ -85,17 +85,17 @@ func (in *Input) addSet(set *MachineSet, pace Pace, deleted map[types.UID]bool) 
 	missing := set.Wanted - set.Nodes
 	for i := range set.New {
 		m := &set.New[i]
-		isReady := m.Node != "" && !m.ReadySince.IsZero()
-		switch {
-		case isReady && in.Now.Sub(m.ReadySince) >= pace.MinReady:
+		state := m.state(pace, in.Now)
+		switch state {
+		case settled:
 			continue
-		case isReady:
-			in.Sign(m.Node, SignReturning)
-		case in.Now.Sub(m.Created) >= pace.Deadline:
+		case tooLate:
 			if m.Node == "" && !m.Growth {
 				missing--
 			}
 			continue
+		case returning:
+			in.Sign(m.Node, SignReturning)
 		}
 		if m.For == "" || !deleted[m.For] {
 			in.Disrupted = append(in.Disrupted, m.disruption())
@@ -108,6 +108,27 @@ func (in *Input) addSet(set *MachineSet, pace Pace, deleted map[types.UID]bool) 
 		}
 		in.NotCreated[v1alpha1.CapabilityRemediation] += set.NotCreated
 	}
+}
+
+// states of a Machine that is made in place of another one.
+const (
+	starting  = "starting"
+	tooLate   = "too late"
+	returning = "returning"
+	settled   = "settled"
+)
+
+// state returns how far a Machine is: it has no Ready Node yet, or has none for too long, or for too short a time, or its Node is available.
+func (m *NewMachine) state(pace Pace, now time.Time) string {
+	switch isReady := m.Node != "" && !m.ReadySince.IsZero(); {
+	case isReady && now.Sub(m.ReadySince) >= pace.MinReady:
+		return settled
+	case isReady:
+		return returning
+	case now.Sub(m.Created) >= pace.Deadline:
+		return tooLate
+	}
+	return starting
 }
 
 // Sign adds a sign that is no part of a Node, unless the Node has one.

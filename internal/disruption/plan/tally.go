@@ -131,6 +131,23 @@ const maxNamed = 5
 
 // names names some of the Nodes that count as unavailable, with the reason.
 func (t *tally) names() string {
+	causes := t.causes()
+	names := slices.Sorted(maps.Keys(causes))
+	var parts []string
+	for _, name := range names[:min(len(names), maxNamed)] {
+		parts = append(parts, fmt.Sprintf("%s (%s)", name, causes[name]()))
+	}
+	if more := len(names) - maxNamed; more > 0 {
+		parts = append(parts, fmt.Sprintf("and %d more", more))
+	}
+	if t.missing > 0 {
+		parts = append(parts, fmt.Sprintf("%d that their MachineSets have not replaced yet", t.missing))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// causes returns why each Node counts as unavailable that does.
+func (t *tally) causes() map[string]func() string {
 	causes := make(map[string]func() string, t.Unavailable)
 	for name, sign := range t.members.unavailable {
 		causes[name] = func() string { return string(sign) }
@@ -145,18 +162,7 @@ func (t *tally) names() string {
 			causes[at.name] = func() string { return "disrupted for " + by.String() }
 		}
 	}
-	names := slices.Sorted(maps.Keys(causes))
-	var parts []string
-	for _, name := range names[:min(len(names), maxNamed)] {
-		parts = append(parts, fmt.Sprintf("%s (%s)", name, causes[name]()))
-	}
-	if more := len(names) - maxNamed; more > 0 {
-		parts = append(parts, fmt.Sprintf("and %d more", more))
-	}
-	if t.missing > 0 {
-		parts = append(parts, fmt.Sprintf("%d that their MachineSets have not replaced yet", t.missing))
-	}
-	return strings.Join(parts, ", ")
+	return causes
 }
 
 // Limit returns how many of so many Nodes a number or a percentage is; nil is 1. Percentages are rounded up, as the budgets of Karpenter's NodePools

@@ -7,7 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/drover-io/drover/internal/controller"
+	"github.com/drover-io/drover/internal/controller/delay"
 	"github.com/drover-io/drover/internal/drain"
 	"github.com/drover-io/drover/internal/nodelease"
 	"github.com/drover-io/drover/internal/status"
@@ -34,7 +34,7 @@ func drainNode(in *Input) (step Step, drained bool) {
 		// One of the Nodes is the Machine's, and its pods must be drained first.
 		return in.unlessTimedOut(*drainBlocked(ReasonLinkConflict,
 			fmt.Sprintf("%s; if none of these Nodes is this Machine's, set the annotation %s on the Machine", in.Link.Conflict, AnnotationExclude),
-			controller.RetryDenied)), false
+			delay.Denied)), false
 	case !in.Cordon.Tried:
 		return do(CordonNode), false
 	case in.Cordon.Blocked != nil:
@@ -127,14 +127,14 @@ func drainBlocked(reason, message string, retry time.Duration) *Wait {
 
 // CordonDenied is the wait for a Node that Drover cannot cordon until a user corrects something.
 func CordonDenied(reason string, err error) *Wait {
-	return drainBlocked(reason, err.Error(), controller.RetryDenied)
+	return drainBlocked(reason, err.Error(), delay.Denied)
 }
 
 // QuorumBlocked is the wait for a control plane that cannot spare a Node, or, if err is not nil, of which that cannot be found out.
 func QuorumBlocked(denial string, err error) *Wait {
-	reason, retry := ReasonQuorum, controller.RetryQuorum
+	reason, retry := ReasonQuorum, delay.Quorum
 	if err != nil {
-		denial, reason, retry = err.Error(), ReasonQuorumUnknown, controller.RetryDenied
+		denial, reason, retry = err.Error(), ReasonQuorumUnknown, delay.Denied
 	}
 	return drainBlocked(reason, fmt.Sprintf("%s; to delete the Machine nevertheless, set the annotation %s to \"true\" on it", denial,
 		AnnotationSkipQuorum), retry)
@@ -142,7 +142,7 @@ func QuorumBlocked(denial string, err error) *Wait {
 
 // LeaseBlocked is the wait for a lease that another controller holds.
 func LeaseBlocked(held *nodelease.AlreadyHeldError, now time.Time) *Wait {
-	return drainBlocked(ReasonLease, held.Error(), controller.UntilLease(held.Until, now))
+	return drainBlocked(ReasonLease, held.Error(), delay.UntilLease(held.Until, now))
 }
 
 // leaseWait is the wait for a lease that another controller has acquired after the drain.

@@ -6,7 +6,7 @@ import (
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 
-	"github.com/drover-io/drover/internal/controller"
+	"github.com/drover-io/drover/internal/controller/delay"
 	"github.com/drover-io/drover/internal/nodelink"
 	"github.com/drover-io/drover/internal/paused"
 	"github.com/drover-io/drover/provider"
@@ -114,7 +114,7 @@ func Next(in *Input) Step {
 		return stop(Wait{Err: in.Failed, Evicting: true, Quiet: in.Machine.DeletionTimestamp == nil})
 	case in.AuthorityInitialized:
 		// The controller ignores the event of its own write.
-		return stop(Wait{Quiet: true, RequeueAfter: controller.RetryConflict})
+		return stop(Wait{Quiet: true, RequeueAfter: delay.Conflict})
 	case authority == "" && in.Machine.Spec.AuthoritativeAPI != "":
 		return do(InitializeAuthority)
 	case isOtherAPI(in.Machine):
@@ -263,7 +263,7 @@ func deleteInstance(in *Input) Step {
 	switch {
 	case in.Unserved != nil && Provisioned(in.Machine):
 		return stop(Wait{
-			Type: machinev1beta1.InstanceExistsCondition, Condition: isFalse(ReasonNoProvider, in.Unserved.Error()), RequeueAfter: controller.RetryDenied,
+			Type: machinev1beta1.InstanceExistsCondition, Condition: isFalse(ReasonNoProvider, in.Unserved.Error()), RequeueAfter: delay.Denied,
 		})
 	case in.Unserved != nil:
 		return finalize(in)
@@ -310,7 +310,7 @@ func finalize(in *Input) Step {
 		return do(DeleteNode)
 	case deletion.Stale:
 		// It has registered anew, which the cache does not show yet.
-		return stop(Wait{RequeueAfter: controller.RetryConflict})
+		return stop(Wait{RequeueAfter: delay.Conflict})
 	case deletion.Err != nil && !in.keepsNode():
 		return stop(Wait{Err: deletion.Err})
 	case deletion.Err != nil && in.NodeName() != "" && !in.LeaseReleased:

@@ -8,7 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 
-	"github.com/drover-io/drover/internal/controller"
+	"github.com/drover-io/drover/internal/controller/delay"
 	"github.com/drover-io/drover/internal/drain"
 	"github.com/drover-io/drover/internal/paused"
 )
@@ -72,7 +72,7 @@ func Decide(in *Input) Decision {
 	d.Options = options
 	if spec.Drain != nil && spec.Drain.DryRun && !in.OwnsCordonRecord() {
 		d.Action = Preview
-		d.Progress.Retry(controller.RetryDenied)
+		d.Progress.Retry(delay.Denied)
 		return d
 	}
 	d.decideRecord(in)
@@ -103,7 +103,7 @@ func (d *Decision) decideRecord(in *Input) {
 	default:
 		// The end of the owner need not be an event here.
 		d.Progress.BlockCordon(ReasonOtherOwner, fmt.Sprintf("node %s is cordoned for %s since %s; the maintenance begins when that is over",
-			in.Node.Name, in.Owner.Name, record.Since.Format(time.RFC3339)), controller.RetryDenied)
+			in.Node.Name, in.Owner.Name, record.Since.Format(time.RFC3339)), delay.Denied)
 	}
 	if !strings.HasPrefix(record.By, RecordPrefix) {
 		d.Action = ReleaseLease

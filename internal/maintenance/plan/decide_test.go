@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
-	"github.com/drover-io/drover/internal/controller"
+	"github.com/drover-io/drover/internal/controller/delay"
 	"github.com/drover-io/drover/internal/drain"
 	"github.com/drover-io/drover/internal/paused"
 )
@@ -56,7 +56,7 @@ func TestDecide(t *testing.T) {
 				MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Like"}},
 			}}}})}, reason: ReasonBadRules, message: "podRules[0]",
 		},
-		"dry run: preview": {changes: []change{drained(medik8s.DrainSpec{DryRun: true})}, action: Preview, retry: controller.RetryDenied},
+		"dry run: preview": {changes: []change{drained(medik8s.DrainSpec{DryRun: true})}, action: Preview, retry: delay.Denied},
 		"dry run of a cordoned node: drain": {
 			changes: []change{drained(medik8s.DrainSpec{DryRun: true}), withRecord("NodeMaintenance/own")}, action: Drain, record: "NodeMaintenance/own",
 		},
@@ -67,10 +67,10 @@ func TestDecide(t *testing.T) {
 		"record of an owner that is gone: taken over": {changes: []change{withRecord("Machine/x")}, action: Drain, record: "Machine/x"},
 		"record of a Machine: lease released": {
 			changes: []change{withRecord("Machine/x"), owner(Owner{Name: "Machine ns/x"})}, action: ReleaseLease, reason: ReasonOtherOwner,
-			message: "is cordoned for Machine ns/x since 2026-07-01T12:00:00Z", retry: controller.RetryDenied,
+			message: "is cordoned for Machine ns/x since 2026-07-01T12:00:00Z", retry: delay.Denied,
 		},
 		"record of a NodeMaintenance of another group: lease kept": {
-			changes: []change{withRecord("NodeMaintenance/x"), owner(Owner{Name: "x"})}, reason: ReasonOtherOwner, message: "x", retry: controller.RetryDenied,
+			changes: []change{withRecord("NodeMaintenance/x"), owner(Owner{Name: "x"})}, reason: ReasonOtherOwner, message: "x", retry: delay.Denied,
 		},
 		"record of nothing: lease released": {
 			changes: []change{withRecord("?"), owner(Owner{Invalid: true})}, action: ReleaseLease, reason: ReasonBadRecord, message: "names no object",

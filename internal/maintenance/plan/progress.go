@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
-	"github.com/drover-io/drover/internal/controller"
+	"github.com/drover-io/drover/internal/controller/delay"
 	"github.com/drover-io/drover/internal/drain"
 	"github.com/drover-io/drover/internal/nodelease"
 	"github.com/drover-io/drover/internal/status"
@@ -94,7 +94,7 @@ func (in *Input) SetLease(p *Progress, renewIn time.Duration, err error) error {
 		if errors.As(err, &missing) {
 			p.Lease.Reason = ReasonNamespace
 		}
-		p.Retry(controller.RetryDenied)
+		p.Retry(delay.Denied)
 	}
 	if in.OwnsCordonRecord() {
 		p.Cordon = Condition{Met: true, Reason: ReasonCordoned, Message: "the node stays cordoned while Drover cannot renew the lease"}
@@ -104,7 +104,7 @@ func (in *Input) SetLease(p *Progress, renewIn time.Duration, err error) error {
 
 // setHeld reports that another holder has the lease. Failures count only if it was Drover's.
 func (in *Input) setHeld(p *Progress, held *nodelease.AlreadyHeldError) {
-	p.Retry(min(controller.UntilLease(held.Until, in.Now), in.lossInterval()))
+	p.Retry(min(delay.UntilLease(held.Until, in.Now), in.lossInterval()))
 	status := in.Object.GetStatus()
 	before := meta.FindStatusCondition(status.Conditions, ConditionLeaseHeld)
 	p.Lease, p.HeldSince = Condition{Reason: ReasonLost, Message: held.Error()}, held.Since

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
-	"github.com/drover-io/drover/internal/controller"
+	"github.com/drover-io/drover/internal/controller/delay"
 	"github.com/drover-io/drover/internal/drain"
 	"github.com/drover-io/drover/internal/nodelease"
 )
@@ -45,38 +45,38 @@ func TestInput_SetLease(t *testing.T) {
 		"acquired: failures are over": {
 			changes: []change{phase(medik8s.PhaseRunning, 2)}, want: ReasonHeld, retry: time.Minute,
 		},
-		"held before the start: waits and does not count": {err: held, want: ReasonHeldByOther, retry: controller.RetryLease},
+		"held before the start: waits and does not count": {err: held, want: ReasonHeldByOther, retry: delay.Lease},
 		"held for two seconds more": {
 			err: expiring, want: ReasonHeldByOther, retry: 2 * time.Second,
 		},
 		"lost: counts and keeps the cordon": {
 			changes: []change{own, phase(medik8s.PhaseRunning, 1)}, err: held, want: ReasonLost, cordon: ReasonCordoned,
-			errors: 2, counted: true, retry: controller.RetryLease,
+			errors: 2, counted: true, retry: delay.Lease,
 		},
 		"lost and counted a second ago: does not count": {
 			changes: []change{own, phase(medik8s.PhaseRunning, 1), justCounted}, err: held, want: ReasonLost,
-			cordon: ReasonCordoned, errors: 1, retry: controller.RetryLease,
+			cordon: ReasonCordoned, errors: 1, retry: delay.Lease,
 		},
 		"lost for too long: gives up": {
 			changes: []change{own, phase(medik8s.PhaseRunning, 3), withLease(ReasonLost, 6*time.Minute)}, err: held,
-			want: ReasonLost, cordon: ReasonCordoned, errors: 4, counted: true, retry: controller.RetryLease, givesUp: true,
+			want: ReasonLost, cordon: ReasonCordoned, errors: 4, counted: true, retry: delay.Lease, givesUp: true,
 		},
 		"lost a minute ago, whatever the status says: stays": {
 			changes: []change{own, phase(medik8s.PhaseRunning, 3), withLease(ReasonLost, 6*time.Minute)}, err: lately,
-			want: ReasonLost, cordon: ReasonCordoned, errors: 4, counted: true, retry: controller.RetryLease,
+			want: ReasonLost, cordon: ReasonCordoned, errors: 4, counted: true, retry: delay.Lease,
 		},
 		"lost for too long after the drain: stays": {
 			changes: []change{own, phase(medik8s.PhaseSucceeded, 3), withLease(ReasonLost, 6*time.Minute)}, err: held,
-			want: ReasonLost, cordon: ReasonCordoned, errors: 4, counted: true, retry: controller.RetryLease,
+			want: ReasonLost, cordon: ReasonCordoned, errors: 4, counted: true, retry: delay.Lease,
 		},
 		"given up: failed, and waits": {
 			changes: []change{phase(medik8s.PhaseFailed, 4), withLease(ReasonLost, time.Hour)}, err: held,
-			want: ReasonLost, errors: 4, retry: controller.RetryLease, failed: true,
+			want: ReasonLost, errors: 4, retry: delay.Lease, failed: true,
 		},
-		"denied": {err: denied, want: ReasonDenied, retry: controller.RetryDenied},
+		"denied": {err: denied, want: ReasonDenied, retry: delay.Denied},
 		"denied since the namespace is missing": {
 			changes: []change{own}, err: missing, want: ReasonNamespace,
-			cordon: ReasonCordoned, retry: controller.RetryDenied,
+			cordon: ReasonCordoned, retry: delay.Denied,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

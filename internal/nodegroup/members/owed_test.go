@@ -57,7 +57,9 @@ func without(name string) func(*owedFixture) {
 	return func(f *owedFixture) { delete(f.machines, name); delete(f.nodes, name) }
 }
 
-func withoutNode(name string) func(*owedFixture) { return func(f *owedFixture) { delete(f.nodes, name) } }
+func withoutNode(name string) func(*owedFixture) {
+	return func(f *owedFixture) { delete(f.nodes, name) }
+}
 
 func unlinked(name string) func(*owedFixture) {
 	return func(f *owedFixture) { delete(f.nodes, name); f.machines[name].Status.NodeRef = nil }
@@ -80,37 +82,42 @@ func replicas(spec, status int32) func(*owedFixture) {
 	return func(f *owedFixture) { f.set.Spec.Replicas, f.set.Status.Replicas = &spec, status }
 }
 
-func tainted(name, key string) func(*owedFixture) {
-	return func(f *owedFixture) { f.nodes[name].Spec.Taints = []corev1.Taint{{Key: key, Effect: corev1.TaintEffectNoSchedule}} }
+func joining(name string) func(*owedFixture) {
+	return func(f *owedFixture) {
+		f.nodes[name].Spec.Taints = []corev1.Taint{{Key: "drover.dev/uninitialized", Effect: corev1.TaintEffectNoSchedule}}
+	}
 }
 
-// TestIndex_Machines: what a MachineSet lacks is told from growth by what the cluster shows alone.
+type changes []func(*owedFixture)
+
+// TestIndex_Machines: what a MachineSet lacks is counted by what the cluster shows alone. Wanted are the Nodes of how many, those not created,
+// new, deleted and requested.
 func TestIndex_Machines(t *testing.T) {
 	createdFor := machineapi.CreatedForAnnotation
 	for name, c := range map[string]struct {
-		changes []func(*owedFixture)
+		changes changes
 		want    string
 	}{
-		"all are there":                          {nil, "3 of 3, 0 not created, 0 new, 0 deleted, 0 requested"},
-		"one is being deleted":                   {[]func(*owedFixture){deleted("a")}, "3 of 3, 1 not created, 0 new, 1 deleted, 0 requested"},
-		"its Node is gone":                       {[]func(*owedFixture){deleted("a"), withoutNode("a")}, "2 of 3, 1 not created, 0 new, 0 deleted, 0 requested"},
-		"it is gone":                             {[]func(*owedFixture){without("a")}, "2 of 3, 1 not created, 0 new, 0 deleted, 0 requested"},
-		"the new one has no Node":                {[]func(*owedFixture){unlinked("a"), annotated("a", createdFor, "deleted/x")}, "2 of 3, 0 not created, 1 new, 0 deleted, 0 requested"},
-		"the new one has a Node":                 {[]func(*owedFixture){annotated("a", createdFor, "deleted/x")}, "3 of 3, 0 not created, 1 new, 0 deleted, 0 requested"},
-		"the Node of the new one is joining":     {[]func(*owedFixture){annotated("a", createdFor, "outdated/x"), tainted("a", "drover.dev/uninitialized")}, "2 of 3, 0 not created, 1 new, 0 deleted, 0 requested"},
-		"growth has no Node":                     {[]func(*owedFixture){unlinked("a"), annotated("a", createdFor, "growth")}, "2 of 2, 0 not created, 0 new, 0 deleted, 0 requested"},
-		"growth in place of growth":              {[]func(*owedFixture){unlinked("a"), annotated("a", createdFor, "growth/x")}, "2 of 2, 0 not created, 1 new, 0 deleted, 0 requested"},
-		"growth is not created":                  {[]func(*owedFixture){replicas(5, 3)}, "3 of 3, 0 not created, 0 new, 0 deleted, 0 requested"},
-		"growth, and one is gone":                {[]func(*owedFixture){replicas(5, 3), without("a")}, "2 of 3, 1 not created, 0 new, 0 deleted, 0 requested"},
-		"a Node has vanished":                    {[]func(*owedFixture){withoutNode("a")}, "2 of 3, 0 not created, 0 new, 0 deleted, 0 requested"},
-		"scaled down":                            {[]func(*owedFixture){replicas(2, 3), deleted("a")}, "3 of 2, 0 not created, 0 new, 1 deleted, 0 requested"},
-		"of another operator":                    {[]func(*owedFixture){unlinked("a")}, "2 of 2, 0 not created, 0 new, 0 deleted, 0 requested"},
-		"of an earlier Drover":                   {[]func(*owedFixture){unlinked("a"), annotated("a", machineapi.TemplateHashAnnotation, "v1:x")}, "2 of 3, 0 not created, 1 new, 0 deleted, 0 requested"},
-		"handed over":                            {[]func(*owedFixture){annotated("a", machineapi.ExternalAnnotation, "")}, "3 of 3, 0 not created, 0 new, 0 deleted, 1 requested"},
-		"reached more before creations failed":   {[]func(*owedFixture){without("a"), replicas(3, 2), reached("3")}, "2 of 3, 1 not created, 0 new, 0 deleted, 0 requested"},
-		"a record that is more than was asked":   {[]func(*owedFixture){without("a"), replicas(2, 2), reached("1000")}, "2 of 2, 0 not created, 0 new, 0 deleted, 0 requested"},
-		"a Node of the name with another UID":    {[]func(*owedFixture){func(f *owedFixture) { f.nodes["a"].UID = "again" }}, "2 of 3, 0 not created, 0 new, 0 deleted, 0 requested"},
-		"the new one has been Ready for a while": {[]func(*owedFixture){annotated("a", createdFor, "deleted/x"), readyFor("a", start.Add(-time.Hour))}, "3 of 3, 0 not created, 0 new, 0 deleted, 0 requested"},
+		"all are there":                          {nil, "3/3 -0 +0 d0 r0"},
+		"one is being deleted":                   {changes{deleted("a")}, "3/3 -1 +0 d1 r0"},
+		"its Node is gone":                       {changes{deleted("a"), withoutNode("a")}, "2/3 -1 +0 d0 r0"},
+		"it is gone":                             {changes{without("a")}, "2/3 -1 +0 d0 r0"},
+		"the new one has no Node":                {changes{unlinked("a"), annotated("a", createdFor, "deleted/x")}, "2/3 -0 +1 d0 r0"},
+		"the new one has a Node":                 {changes{annotated("a", createdFor, "deleted/x")}, "3/3 -0 +1 d0 r0"},
+		"the Node of the new one is joining":     {changes{annotated("a", createdFor, "outdated/x"), joining("a")}, "2/3 -0 +1 d0 r0"},
+		"growth has no Node":                     {changes{unlinked("a"), annotated("a", createdFor, "growth")}, "2/2 -0 +0 d0 r0"},
+		"growth in place of growth":              {changes{unlinked("a"), annotated("a", createdFor, "growth/x")}, "2/2 -0 +1 d0 r0"},
+		"growth is not created":                  {changes{replicas(5, 3)}, "3/3 -0 +0 d0 r0"},
+		"growth, and one is gone":                {changes{replicas(5, 3), without("a")}, "2/3 -1 +0 d0 r0"},
+		"a Node has vanished":                    {changes{withoutNode("a")}, "2/3 -0 +0 d0 r0"},
+		"scaled down":                            {changes{replicas(2, 3), deleted("a")}, "3/2 -0 +0 d1 r0"},
+		"of another operator":                    {changes{unlinked("a")}, "2/2 -0 +0 d0 r0"},
+		"of an earlier Drover":                   {changes{unlinked("a"), annotated("a", machineapi.TemplateHashAnnotation, "v1:x")}, "2/3 -0 +1 d0 r0"},
+		"handed over":                            {changes{annotated("a", machineapi.ExternalAnnotation, "")}, "3/3 -0 +0 d0 r1"},
+		"reached more before creations failed":   {changes{without("a"), replicas(3, 2), reached("3")}, "2/3 -1 +0 d0 r0"},
+		"a record that is more than was asked":   {changes{without("a"), replicas(2, 2), reached("1000")}, "2/2 -0 +0 d0 r0"},
+		"a Node of the name with another UID":    {changes{func(f *owedFixture) { f.nodes["a"].UID = "again" }}, "2/3 -0 +0 d0 r0"},
+		"the new one has been Ready for a while": {changes{annotated("a", createdFor, "deleted/x"), readyForAnHour("a")}, "3/3 -0 +0 d0 r0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			index := newOwedFixture(c.changes...).index(t)
@@ -120,7 +127,7 @@ func TestIndex_Machines(t *testing.T) {
 					t.Fatalf("%+v, error %v", machines, err)
 				}
 				set := &machines.Sets[0]
-				got := fmt.Sprintf("%d of %d, %d not created, %d new, %d deleted, %d requested", set.Nodes, set.Wanted, set.NotCreated, len(set.New),
+				got := fmt.Sprintf("%d/%d -%d +%d d%d r%d", set.Nodes, set.Wanted, set.NotCreated, len(set.New),
 					len(machines.Deleted), len(machines.Requested))
 				if got != c.want {
 					t.Errorf("%s, want %s", got, c.want)
@@ -136,11 +143,15 @@ func TestIndex_Machines(t *testing.T) {
 var start = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 
 func reached(value string) func(*owedFixture) {
-	return func(f *owedFixture) { f.set.Annotations = map[string]string{machineapi.ReachedReplicasAnnotation: value} }
+	return func(f *owedFixture) {
+		f.set.Annotations = map[string]string{machineapi.ReachedReplicasAnnotation: value}
+	}
 }
 
-func readyFor(name string, at time.Time) func(*owedFixture) {
-	return func(f *owedFixture) { f.nodes[name].Status.Conditions[0].LastTransitionTime = metav1.NewTime(at) }
+func readyForAnHour(name string) func(*owedFixture) {
+	return func(f *owedFixture) {
+		f.nodes[name].Status.Conditions[0].LastTransitionTime = metav1.NewTime(start.Add(-time.Hour))
+	}
 }
 
 // TestIndex_MachinesFollow: events lead to the same counts as counting all anew.

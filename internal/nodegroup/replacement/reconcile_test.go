@@ -20,6 +20,7 @@ import (
 	"github.com/drover-io/drover/internal/apitest"
 	"github.com/drover-io/drover/internal/apitest/builder"
 	"github.com/drover-io/drover/internal/controller"
+	"github.com/drover-io/drover/internal/controller/delay"
 	"github.com/drover-io/drover/internal/machineapi"
 	"github.com/drover-io/drover/internal/nodegroup/replacement/plan"
 )
@@ -113,7 +114,7 @@ func TestReconcile_MarksAndDeletes(t *testing.T) {
 
 func TestReconcile_Budget(t *testing.T) {
 	f := newFixture(t, append(half(cordoned), newGroup(builder.WithDisruption))...)
-	if result := f.reconciles(); result.RequeueAfter != controller.RetryBudget {
+	if result := f.reconciles(); result.RequeueAfter != delay.Budget {
 		t.Errorf("again in %s", result.RequeueAfter)
 	}
 	if report := f.report(); report.Reason != "BudgetExhausted" || !report.Replacing {

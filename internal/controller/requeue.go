@@ -6,8 +6,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-
-	"github.com/drover-io/drover/internal/status"
 )
 
 // The delays after which something is tried again without an event. The same cause waits equally long in every controller.
@@ -48,6 +46,13 @@ func (r *Requeue) In(delay time.Duration) {
 // Delay returns the shortest delay that was asked for; zero is never.
 func (r *Requeue) Delay() time.Duration { return r.after }
 
+// Merge asks for what another one asks for, too.
+func (r *Requeue) Merge(other Requeue) {
+	if other.after > 0 {
+		r.In(other.after)
+	}
+}
+
 // Conflicts counts the guards that failed one after another, and the writes that the API server denied, by object, and delays the next attempt
 // accordingly. It is safe for concurrent use.
 type Conflicts struct {
@@ -74,19 +79,11 @@ func (c *Conflicts) Forget(key types.NamespacedName) {
 	c.denied.Forget(key)
 }
 
-// Result returns what Reconcile returns for an object. After a conflict, or when what was to be written is gone, the object is reconciled again
-// shortly: the event that shows why is on its way. Any other error has the controller back off. Without an error the object is reconciled as
-// asked for.
+// Result returns what Reconcile returns for an object after a request, or several, that may have failed: see Failed and Outcome.Result.
 func (c *Conflicts) Result(key types.NamespacedName, requeue Requeue, err error) (reconcile.Result, error) {
-	switch status.Classify(err) {
-	case status.Stale, status.Gone:
-		return reconcile.Result{RequeueAfter: c.Next(key)}, nil
-	}
-	c.Forget(key)
-	if err != nil {
-		return reconcile.Result{}, err
-	}
-	return reconcile.Result{RequeueAfter: requeue.Delay()}, nil
+	out := Failed(err)
+	out.Requeue = requeue
+	return out.Result(key, c)
 }
 
 // MinInterval is the least time between two reconciliations of an object because of others, of which it has many. One that takes long to reconcile

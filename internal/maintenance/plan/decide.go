@@ -72,7 +72,7 @@ func Decide(in *Input) Decision {
 	d.Options = options
 	if spec.Drain != nil && spec.Drain.DryRun && !in.OwnsCordonRecord() {
 		d.Action = Preview
-		d.Progress.Retry(controller.RetryDenied)
+		d.Progress.Requeue.In(controller.RetryDenied)
 		return d
 	}
 	d.decideRecord(in)

@@ -87,6 +87,46 @@ func TestConflicts_Result(t *testing.T) {
 	}
 }
 
+func TestOutcome(t *testing.T) {
+	conflict := Failed(apierrors.NewConflict(corev1.Resource("nodes"), "n", errors.New("modified")))
+	gone := Failed(apierrors.NewNotFound(corev1.Resource("nodes"), "n"))
+	first, second := Failed(errors.New("first")), Failed(errors.New("second"))
+	for name, test := range map[string]struct {
+		steps  []Outcome
+		want   time.Duration
+		err    string
+		counts bool
+	}{
+		"nothing":                               {nil, 0, "", false},
+		"no error":                              {[]Outcome{Failed(nil)}, 0, "", false},
+		"waiting: after the shortest delay":     {[]Outcome{{}, Waiting(time.Hour), Waiting(time.Minute), {}}, time.Minute, "", false},
+		"waiting for what is due: at once":      {[]Outcome{Waiting(time.Hour), Waiting(-time.Hour)}, time.Millisecond, "", false},
+		"conflict: shortly":                     {[]Outcome{{}, conflict, {}}, RetryConflict, "", true},
+		"gone: shortly":                         {[]Outcome{gone}, RetryConflict, "", true},
+		"conflict, due: no sooner than shortly": {[]Outcome{Waiting(0), conflict}, RetryConflict, "", true},
+		"error":                                 {[]Outcome{Waiting(time.Hour), first}, 0, "first", false},
+		"errors: all of them":                   {[]Outcome{first, {}, second}, 0, "first\nsecond", false},
+		"error and conflict: the backoff":       {[]Outcome{conflict, first}, 0, "first", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			conflicts, out := NewConflicts(), Outcome{}
+			for _, step := range test.steps {
+				out = out.And(step)
+			}
+			result, err := out.Result(key, conflicts)
+			if err == nil {
+				err = errors.New("")
+			}
+			if result.RequeueAfter != test.want || err.Error() != test.err {
+				t.Errorf("reconciled again after %s, error %q; want %s, %q", result.RequeueAfter, err, test.want, test.err)
+			}
+			if counts := conflicts.Next(key) > RetryConflict; counts != test.counts {
+				t.Errorf("it counts as a conflict: %t, want %t", counts, test.counts)
+			}
+		})
+	}
+}
+
 // TestConflicts_Denied: a right or a policy that is being installed delays a write by seconds, one that denies all does not become a flood.
 func TestConflicts_Denied(t *testing.T) {
 	conflicts, key := NewConflicts(), types.NamespacedName{Name: "n1"}

@@ -8,7 +8,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/drover-io/drover/internal/controller/delay"
-	"github.com/drover-io/drover/internal/status"
 )
 
 const (
@@ -21,19 +20,8 @@ const (
 	FirstRetryDenied, maxRetryDenied = 5 * time.Second, 5 * time.Minute
 )
 
-// Requeue is when an object is reconciled again without an event. The zero value is never.
-type Requeue struct{ after time.Duration }
-
-// In asks for a reconciliation after a delay; the shortest delay counts. A delay that is over counts as one millisecond.
-func (r *Requeue) In(delay time.Duration) {
-	delay = max(delay, time.Millisecond)
-	if r.after == 0 || delay < r.after {
-		r.after = delay
-	}
-}
-
-// Delay returns the shortest delay that was asked for; zero is never.
-func (r *Requeue) Delay() time.Duration { return r.after }
+// Requeue is delay.Requeue.
+type Requeue = delay.Requeue
 
 // Conflicts counts the guards that failed one after another, and the writes that the API server denied, by object, and delays the next attempt
 // accordingly. It is safe for concurrent use.
@@ -61,19 +49,11 @@ func (c *Conflicts) Forget(key types.NamespacedName) {
 	c.denied.Forget(key)
 }
 
-// Result returns what Reconcile returns for an object. After a conflict, or when what was to be written is gone, the object is reconciled again
-// shortly: the event that shows why is on its way. Any other error has the controller back off. Without an error the object is reconciled as
-// asked for.
+// Result returns what Reconcile returns for an object after a request, or several, that may have failed: see Failed and Outcome.Result.
 func (c *Conflicts) Result(key types.NamespacedName, requeue Requeue, err error) (reconcile.Result, error) {
-	switch status.Classify(err) {
-	case status.Stale, status.Gone:
-		return reconcile.Result{RequeueAfter: c.Next(key)}, nil
-	}
-	c.Forget(key)
-	if err != nil {
-		return reconcile.Result{}, err
-	}
-	return reconcile.Result{RequeueAfter: requeue.Delay()}, nil
+	out := Failed(err)
+	out.Requeue = requeue
+	return out.Result(key, c)
 }
 
 // MinInterval is the least time between two reconciliations of an object because of others, of which it has many. One that takes long to reconcile

@@ -35,7 +35,7 @@ func (rc *reconciliation) remediate(ctx context.Context, current *snapshot) (*sn
 	current, unlock, err := rc.lockLimits(ctx, current)
 	defer unlock()
 	if err != nil {
-		return current, outcome{err: err}
+		return current, failed(err)
 	}
 	for rc.mayStart(current, tried, out.started) && ctx.Err() == nil {
 		r := next(current, tried)
@@ -44,8 +44,8 @@ func (rc *reconciliation) remediate(ctx context.Context, current *snapshot) (*sn
 		}
 		tried[r.Machine.UID] = true
 		one := rc.start(ctx, current, r)
-		if one.err != nil && len(one.blocked) == 0 {
-			one.blocked = []plan.Blocked{{Machine: r.Machine, Reason: plan.ReasonFailed, Message: one.err.Error(), Retried: true}}
+		if one.Err != nil && len(one.blocked) == 0 {
+			one.blocked = []plan.Blocked{{Machine: r.Machine, Reason: plan.ReasonFailed, Message: one.Err.Error(), Retried: true}}
 		}
 		out = out.and(one)
 		if one.started == 0 {
@@ -58,7 +58,7 @@ func (rc *reconciliation) remediate(ctx context.Context, current *snapshot) (*sn
 		}
 		observed, err := rc.observe(ctx, current.external)
 		if err != nil {
-			return current, out.and(outcome{err: err})
+			return current, out.and(failed(err))
 		}
 		current = observed
 	}
@@ -85,10 +85,10 @@ func (rc *reconciliation) postpone(current *snapshot, tried map[types.UID]bool) 
 	if len(startable) > 0 {
 		// The cache shows by an event what has started; an external remediation has no event.
 		out.remaining = true
-		out.requeue.In(controller.CatchUp)
+		out.Requeue.In(controller.CatchUp)
 	}
 	for i := range limited {
-		out.requeue.In(max(limited[i].Until.Sub(rc.now), controller.CatchUp))
+		out.Requeue.In(max(limited[i].Until.Sub(rc.now), controller.CatchUp))
 	}
 	out.blocked = limited
 	return out
@@ -149,10 +149,10 @@ func (rc *reconciliation) confirm(ctx context.Context, current *snapshot, r *pla
 	}
 	node, err := readNode(ctx, rc.options.Live, r.Machine)
 	if err != nil {
-		return outcome{err: err}
+		return failed(err)
 	}
 	if !current.input.NeedsRemediation(r.Target, node) {
-		out.requeue.In(controller.CatchUp)
+		out.Requeue.In(controller.CatchUp)
 	}
 	return out
 }
@@ -225,7 +225,7 @@ func (rc *reconciliation) annotateMachine(ctx context.Context, r *plan.Remediati
 		},
 	}})
 	if err != nil {
-		return outcome{err: fmt.Errorf("encoding the patch of Machine %s: %w", r.Machine.Name, err)}
+		return failed(fmt.Errorf("encoding the patch of Machine %s: %w", r.Machine.Name, err))
 	}
 	// Of the answer only the metadata is needed.
 	machine := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: r.Machine.Namespace, Name: r.Machine.Name}}
@@ -251,20 +251,20 @@ func (rc *reconciliation) answered(r *plan.Remediation, err error, event string)
 		out.started = 1
 		return out
 	case status.Stale:
-		out.conflict = true
+		out.Conflict = true
 		return out
 	case status.Gone:
 		// The event of the deletion is on its way.
-		out.requeue.In(controller.CatchUp)
+		out.Requeue.In(controller.CatchUp)
 		return out
 	}
 	out.blocked = []plan.Blocked{{
 		Machine: r.Machine, Reason: plan.ReasonFailed, Message: err.Error(), Event: event, Retried: class != status.Denied,
 	}}
 	if class == status.Denied {
-		out.requeue.In(controller.RetryDenied)
+		out.Requeue.In(controller.RetryDenied)
 	} else {
-		out.err = fmt.Errorf("remediating Machine %s: %w", r.Machine.Name, err)
+		out.Err = fmt.Errorf("remediating Machine %s: %w", r.Machine.Name, err)
 	}
 	return out
 }

@@ -58,7 +58,7 @@ func blockedBy(machine *machinev1beta1.Machine, permit *disruption.Permit) outco
 		reason = plan.ReasonBudget
 	}
 	out := blocked(machine, reason, permit.Message)
-	out.requeue.In(permit.After)
+	out.Requeue.In(permit.After)
 	return out
 }
 

@@ -3,7 +3,6 @@ package healthcheck
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -24,7 +23,6 @@ import (
 	"github.com/drover-io/drover/internal/nodelease"
 	"github.com/drover-io/drover/internal/paused"
 	"github.com/drover-io/drover/internal/quorum"
-	"github.com/drover-io/drover/internal/status"
 )
 
 // Name is the controller's name in logs and metrics.
@@ -147,9 +145,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	}
 	rc := &reconciliation{Reconciler: r, check: check, key: key, state: r.states.Get(key, check.UID), now: r.clock.Now()}
 	if paused.By(check) != "" {
-		return rc.result(rc.reconcilePaused(ctx))
+		return rc.reconcilePaused(ctx).Result(key, r.conflicts)
 	}
-	return rc.result(rc.reconcileMachines(ctx))
+	return rc.reconcileMachines(ctx).Result(key, r.conflicts)
 }
 
 // reconcilePaused remediates nothing.
@@ -162,40 +160,28 @@ func (rc *reconciliation) reconcileMachines(ctx context.Context) outcome {
 	requests, out := rc.observeRequests(ctx, rc.check.Spec.RemediationTemplate)
 	current, err := rc.observe(ctx, requests)
 	if err != nil {
-		return outcome{err: err}
+		return failed(err)
 	}
 	out = out.and(rc.observeTemplate(ctx, current))
 	rc.reportUnhealthy(current)
 	current, applied := rc.apply(ctx, current)
 	out = out.and(applied)
 	if wake := current.decision.Wake; !wake.IsZero() {
-		out.requeue.In(min(wake.Sub(rc.now), maxWait))
+		out.Requeue.In(min(wake.Sub(rc.now), maxWait))
 	}
 	return out.and(rc.updateStatus(ctx, current, &out))
-}
-
-// result turns an outcome into what Reconcile returns.
-func (rc *reconciliation) result(out outcome) (reconcile.Result, error) {
-	if out.err != nil {
-		return reconcile.Result{}, out.err
-	}
-	if out.conflict {
-		out.requeue.In(rc.conflicts.Next(rc.key))
-	} else {
-		rc.conflicts.Forget(rc.key)
-	}
-	return reconcile.Result{RequeueAfter: out.requeue.Delay()}, nil
 }
 
 // forget removes what is known of a MachineHealthCheck that is gone.
 func (r *Reconciler) forget(key types.NamespacedName) (reconcile.Result, error) {
 	r.states.Forget(key)
 	r.metrics.forget(key)
-	return r.conflicts.Result(key, controller.Requeue{}, nil)
+	return controller.Outcome{}.Result(key, r.conflicts)
 }
 
 // outcome is what one or more steps of a reconciliation have done and found out.
 type outcome struct {
+	controller.Outcome
 	// started is how many remediations have started.
 	started int
 	// requested reports that an external remediation is among them.
@@ -207,40 +193,24 @@ type outcome struct {
 	// templateFailure and requestFailure are why the remediation template and the remediation requests are not available.
 	templateFailure plan.TemplateFailure
 	requestFailure  string
-	// conflict reports that a guard failed: another writer has changed an object since it was observed.
-	conflict bool
-	// requeue is when the MachineHealthCheck is reconciled again without an event.
-	requeue controller.Requeue
-	// err is what the controller retries with its backoff.
-	err error
 }
 
-// failed returns the outcome of a request that may have failed. After a conflict, or when its object is gone, an event shows why.
-func failed(err error) outcome {
-	switch status.Classify(err) {
-	case status.Stale, status.Gone:
-		return outcome{conflict: true}
-	}
-	return outcome{err: err}
-}
+// failed returns the outcome of a request that may have failed.
+func failed(err error) outcome { return outcome{Outcome: controller.Failed(err)} }
 
 // isClear reports whether a step has found nothing that keeps the next one from being taken.
 func (o *outcome) isClear() bool {
-	return len(o.blocked) == 0 && !o.conflict && o.requeue.Delay() == 0 && o.err == nil
+	return len(o.blocked) == 0 && !o.Conflict && o.Requeue.Delay() == 0 && o.Err == nil
 }
 
 // and returns the outcome of two steps together.
 func (o outcome) and(next outcome) outcome {
+	o.Outcome = o.And(next.Outcome)
 	o.started += next.started
 	o.requested = o.requested || next.requested
 	o.remaining = o.remaining || next.remaining
 	o.blocked = append(o.blocked, next.blocked...)
 	o.templateFailure = cmp.Or(o.templateFailure, next.templateFailure)
 	o.requestFailure = cmp.Or(o.requestFailure, next.requestFailure)
-	o.conflict = o.conflict || next.conflict
-	if delay := next.requeue.Delay(); delay > 0 {
-		o.requeue.In(delay)
-	}
-	o.err = errors.Join(o.err, next.err)
 	return o
 }

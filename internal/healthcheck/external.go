@@ -124,12 +124,12 @@ func (rc *reconciliation) observeTemplate(ctx context.Context, current *snapshot
 		}
 	}
 	if observed.failure.Reason == "" {
-		out.err = observed.err
+		out.Err = observed.err
 		return out
 	}
 	rc.state.template = ""
 	out.templateFailure = observed.failure
-	out.requeue.In(controller.RetryDenied)
+	out.Requeue.In(controller.RetryDenied)
 	return out
 }
 
@@ -145,7 +145,7 @@ func (rc *reconciliation) createRequest(ctx context.Context, observed *external,
 		return notRequested(r, fmt.Sprintf("%s %s exists, and no MachineHealthCheck has created it for this Machine: Drover does not delete it. "+
 			"Delete it to have the Machine remediated", kind, name))
 	case observed.err != nil:
-		return outcome{err: observed.err}
+		return failed(observed.err)
 	}
 	request, err := newRequest(observed.template, observed.kind, r.Machine)
 	if err != nil {
@@ -157,14 +157,12 @@ func (rc *reconciliation) createRequest(ctx context.Context, observed *external,
 	switch {
 	case err == nil:
 	case apierrors.IsAlreadyExists(err):
-		var out outcome
-		out.requeue.In(controller.CatchUp)
-		return out
+		return outcome{Outcome: controller.Waiting(controller.CatchUp)}
 	case class == status.Denied, class == status.Gone, meta.IsNoMatchError(err):
 		return notRequested(r, err.Error())
 	default:
 		out := notRequested(r, err.Error())
-		out.err = fmt.Errorf("creating %s %s: %w", kind, name, err)
+		out.Err = fmt.Errorf("creating %s %s: %w", kind, name, err)
 		return out
 	}
 	// What is observed next counts it as there.
@@ -184,9 +182,7 @@ func notRequested(r *plan.Remediation, message string) outcome {
 
 // requestFailed returns the outcome of a failure with remediation requests that only a user can correct.
 func requestFailed(message string) outcome {
-	out := outcome{requestFailure: message}
-	out.requeue.In(controller.RetryDenied)
-	return out
+	return outcome{Outcome: controller.Waiting(controller.RetryDenied), requestFailure: message}
 }
 
 // newRequest returns a remediation request: what spec.template of the template has, under the Machine's name, and owned by the Machine.
@@ -234,11 +230,11 @@ func (rc *reconciliation) deleteRequests(ctx context.Context, current *snapshot)
 		switch class := status.Classify(err); {
 		case class == status.OK, class == status.Gone:
 		case class == status.Stale:
-			out.requeue.In(controller.CatchUp)
+			out.Requeue.In(controller.CatchUp)
 		case class == status.Denied, meta.IsNoMatchError(err):
 			out = out.and(requestFailed(fmt.Sprintf("cannot delete %s %s: %v", kind.Kind, machine.Name, err)))
 		default:
-			out.err = errors.Join(out.err, fmt.Errorf("deleting %s %s: %w", kind.Kind, machine.Name, err))
+			out.Err = errors.Join(out.Err, fmt.Errorf("deleting %s %s: %w", kind.Kind, machine.Name, err))
 		}
 	}
 	return out

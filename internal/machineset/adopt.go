@@ -22,7 +22,7 @@ import (
 // changeOwners releases Machines that the selector does not match any more, and adopts those that it matches and that have no owner.
 func (rc *reconciliation) changeOwners(ctx context.Context, decision *plan.Decision) outcome {
 	out, released := rc.patchOwnersOf(ctx, decision.Release, rc.withoutSet)
-	out.requeue.In(controller.CatchUp)
+	out.Requeue.In(controller.CatchUp)
 	// Until another one takes the place of a Machine that is released, the status must not say that the MachineSet had fewer.
 	out.uncertain = len(decision.Release) > 0
 	if len(released) > 0 {
@@ -48,7 +48,7 @@ func (rc *reconciliation) changeOwners(ctx context.Context, decision *plan.Decis
 func (rc *reconciliation) adopt(ctx context.Context, machines []*machinev1beta1.Machine) (out outcome, adopted []string) {
 	switch live, err := rc.liveSet(ctx); {
 	case err != nil:
-		return outcome{err: err}, nil
+		return outcome{Outcome: controller.Failed(err)}, nil
 	case live == nil:
 		return outcome{}, nil
 	}
@@ -83,15 +83,15 @@ func (rc *reconciliation) patchOwnersOf(
 		case status.OK:
 			changed = append(changed, machine.Name)
 		case status.Stale:
-			out.conflict = true
+			out.Conflict = true
 		case status.Denied:
 			log.FromContext(ctx).Error(errs[i], "cannot change the owner of a Machine", "machine", machine.Name,
 				"retryAfter", controller.RetryDenied.String())
 			rc.state.refused[machine.UID] = refusal{rc.now.Add(controller.RetryDenied), fmt.Sprintf("Machine %s: %v", machine.Name, errs[i])}
 			// The next reconciliation leaves this Machine out.
-			out.requeue.In(retrySoon)
+			out.Requeue.In(retrySoon)
 		case status.Transient:
-			out.err = fmt.Errorf("changing the owner of Machine %s: %w", machine.Name, errs[i])
+			out.Err = fmt.Errorf("changing the owner of Machine %s: %w", machine.Name, errs[i])
 		}
 	}
 	return out, changed

@@ -14,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/drover-io/drover/internal/controller"
 	"github.com/drover-io/drover/internal/machineapi"
 	"github.com/drover-io/drover/internal/machineset/plan"
 	"github.com/drover-io/drover/internal/status"
@@ -41,7 +40,7 @@ func (rc *reconciliation) scale(ctx context.Context, observed *observation, deci
 		return outcome{}
 	}
 	if current, err := rc.cacheIsCurrent(ctx, decision); err != nil || !current {
-		return waiting(controller.CatchUp, err)
+		return uncertain(err)
 	}
 	switch {
 	case len(decision.CreateFor) > 0:
@@ -119,7 +118,7 @@ func sameMarks(ctx context.Context, live []metav1.PartialObjectMetadata, members
 // deleteMachines deletes Machines. A failure delays the next attempt, whatever events arrive in the meantime.
 func (rc *reconciliation) deleteMachines(ctx context.Context, machines []*machinev1beta1.Machine) (out outcome) {
 	if delay := rc.state.deleting.delay(rc.set.Generation, rc.now); delay > 0 {
-		out.requeue.In(delay)
+		out.Requeue.In(delay)
 		return out
 	}
 	errs := make([]error, len(machines))
@@ -135,7 +134,7 @@ func (rc *reconciliation) deleteMachines(ctx context.Context, machines []*machin
 		class := status.Classify(errs[i])
 		switch {
 		case errors.Is(errs[i], errChanged), class == status.Stale:
-			out.conflict = true
+			out.Conflict = true
 		case class == status.OK, class == status.Gone:
 			out.markMissing(machine.UID)
 			deleted = append(deleted, machine.Name)
@@ -143,7 +142,7 @@ func (rc *reconciliation) deleteMachines(ctx context.Context, machines []*machin
 			// The API server has to be asked whether a request that was not answered was carried out: the next decision might choose another Machine.
 			rc.state.unverified = rc.state.unverified || class == status.Transient
 			if !failed {
-				out.requeue.In(rc.recordDeleteFailure(ctx, machine, class, errs[i]))
+				out.Requeue.In(rc.recordDeleteFailure(ctx, machine, class, errs[i]))
 			}
 			failed = true
 		}

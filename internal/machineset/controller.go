@@ -144,7 +144,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{}, nil
 	}
 	rc := &reconciliation{Reconciler: r, key: key, set: set, state: current, now: r.clock.Now()}
-	return rc.result(rc.run(ctx))
+	return rc.run(ctx).Result(key, r.conflicts)
 }
 
 // run chooses by who has the authority over the MachineSet.
@@ -165,11 +165,11 @@ func (rc *reconciliation) run(ctx context.Context) outcome {
 func (rc *reconciliation) reconcileMachines(ctx context.Context) outcome {
 	if pending, err := rc.owned.Pending(ctx, string(rc.set.UID)); err != nil || pending {
 		// Counting the Machines now would create or delete some of them twice.
-		return waiting(controller.CatchUp, err)
+		return uncertain(err)
 	}
 	observed, err := rc.observe(ctx)
 	if err != nil {
-		return outcome{err: err}
+		return outcome{Outcome: controller.Failed(err)}
 	}
 	decision := plan.Decide(plan.Input{
 		Set: rc.set, Machines: observed.machines, Readiness: observed.readiness, Refused: rc.state.refusals(rc.now),
@@ -178,10 +178,10 @@ func (rc *reconciliation) reconcileMachines(ctx context.Context) outcome {
 	})
 	applied := rc.apply(ctx, observed, &decision)
 	if !decision.Wake.IsZero() {
-		applied.requeue.In(decision.Wake.Sub(rc.now))
+		applied.Requeue.In(decision.Wake.Sub(rc.now))
 	}
 	for _, refusal := range rc.state.refused {
-		applied.requeue.In(refusal.until.Sub(rc.now))
+		applied.Requeue.In(refusal.until.Sub(rc.now))
 	}
 	if applied.uncertain {
 		return applied
@@ -190,19 +190,6 @@ func (rc *reconciliation) reconcileMachines(ctx context.Context) outcome {
 		return applied.and(recorded)
 	}
 	return applied.and(rc.updateStatus(ctx, &decision, &applied))
-}
-
-// result turns an outcome into what Reconcile returns.
-func (rc *reconciliation) result(out outcome) (reconcile.Result, error) {
-	if out.conflict {
-		out.requeue.In(rc.conflicts.Next(rc.key))
-	} else {
-		rc.conflicts.Forget(rc.key)
-	}
-	if out.err != nil {
-		return reconcile.Result{}, out.err
-	}
-	return reconcile.Result{RequeueAfter: out.requeue.Delay()}, nil
 }
 
 // forget removes what is known of a MachineSet that is gone. The garbage collector deletes its Machines.
@@ -214,6 +201,7 @@ func (r *Reconciler) forget(key types.NamespacedName) {
 
 // outcome is what one or more steps of a reconciliation have done and found out.
 type outcome struct {
+	controller.Outcome
 	// created are the names of the Machines that have been created; so many of them are not for growth: replaced.
 	created  []string
 	replaced int
@@ -221,38 +209,22 @@ type outcome struct {
 	missing map[types.UID]bool
 	// uncertain reports that the cache may not show which Machines there are, so that no status is written.
 	uncertain bool
-	// conflict reports that a guard failed: another writer has changed an object since it was observed.
-	conflict bool
-	// requeue is when the MachineSet is reconciled again without an event.
-	requeue controller.Requeue
-	// err is what the controller retries with its backoff.
-	err error
 }
 
-// waiting returns the outcome of a step that has to be tried again before anything else can be decided.
-func waiting(delay time.Duration, err error) outcome {
-	out := outcome{uncertain: true, err: err}
-	if err == nil {
-		out.requeue.In(delay)
-	}
-	return out
+// uncertain returns the outcome of a step that has to be tried again before anything else can be decided.
+func uncertain(err error) outcome {
+	return outcome{Outcome: controller.Waiting(controller.CatchUp).And(controller.Failed(err)), uncertain: true}
 }
 
-// and returns the outcome of two steps together; the first error counts.
+// and returns the outcome of two steps together.
 func (o outcome) and(next outcome) outcome {
+	o.Outcome = o.And(next.Outcome)
 	o.created = append(o.created, next.created...)
 	o.replaced += next.replaced
 	for uid := range next.missing {
 		o.markMissing(uid)
 	}
 	o.uncertain = o.uncertain || next.uncertain
-	o.conflict = o.conflict || next.conflict
-	if delay := next.requeue.Delay(); delay > 0 {
-		o.requeue.In(delay)
-	}
-	if o.err == nil {
-		o.err = next.err
-	}
 	return o
 }
 

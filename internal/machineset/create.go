@@ -42,7 +42,7 @@ type creation struct {
 // meantime.
 func (rc *reconciliation) createMachines(ctx context.Context, observed *observation, createFor []string) (out outcome) {
 	if delay := rc.state.creating.delay(rc.set.Generation, rc.now); delay > 0 {
-		out.requeue.In(delay)
+		out.Requeue.In(delay)
 		return out
 	}
 	count := len(createFor)
@@ -71,7 +71,7 @@ func (rc *reconciliation) createMachines(ctx context.Context, observed *observat
 			}
 			continue
 		case errors.Is(c.err, errChanged):
-			out.conflict = true
+			out.Conflict = true
 			continue
 		case status.Classify(c.err) == status.Transient && !errors.Is(c.err, errNameTaken):
 			// The API server may have created it nevertheless.
@@ -177,7 +177,7 @@ func (rc *reconciliation) newMachine(name string) *machinev1beta1.Machine {
 func (rc *reconciliation) recordCreateFailure(ctx context.Context, failed *creation) (out outcome) {
 	if apierrors.HasStatusCause(failed.err, corev1.NamespaceTerminatingCause) {
 		// The MachineSet is deleted with its namespace.
-		out.requeue.In(controller.RetryDenied)
+		out.Requeue.In(controller.RetryDenied)
 		return out
 	}
 	// The name is another one each time, which would make each failure a new one.
@@ -187,7 +187,7 @@ func (rc *reconciliation) recordCreateFailure(ctx context.Context, failed *creat
 	}
 	rc.state.creating.fail(status.Classify(failed.err), failure, rc.set.Generation, rc.now)
 	delay := rc.state.creating.until.Sub(rc.now)
-	out.requeue.In(delay)
+	out.Requeue.In(delay)
 	log.FromContext(ctx).Error(failed.err, "cannot create Machines", "failures", rc.state.creating.failures, "retryAfter", delay.String())
 	return out
 }

@@ -51,14 +51,14 @@ func (rc *reconciliation) recordReached(ctx context.Context, decision *plan.Deci
 	err := rc.annotateSet(ctx, machineapi.ReachedReplicasAnnotation, record)
 	switch status.Classify(err) {
 	case status.OK:
-		out.requeue.In(retrySoon)
+		out.Requeue.In(retrySoon)
 	case status.Stale:
-		out.conflict = true
+		out.Conflict = true
 	case status.Gone, status.Denied:
 		log.FromContext(ctx).Error(err, "cannot record how many replicas the MachineSet had reached")
 		return out, false
 	default:
-		out.err = fmt.Errorf("annotating MachineSet %s: %w", rc.key, err)
+		out.Err = fmt.Errorf("annotating MachineSet %s: %w", rc.key, err)
 	}
 	return out, true
 }
@@ -125,14 +125,14 @@ func (rc *reconciliation) patchStatus(
 		rc.metrics.observe(rc.key, rc.set, &after)
 		rc.reportFailures(decision, &after)
 	case status.Stale:
-		out.conflict = true
+		out.Conflict = true
 	case status.Gone:
 		// The event of the deletion is on its way.
 	case status.Denied:
 		log.FromContext(ctx).Error(err, "the API server denies the status", "retryAfter", controller.RetryDenied.String())
-		out.requeue.In(controller.RetryDenied)
+		out.Requeue.In(controller.RetryDenied)
 	default:
-		out.err = fmt.Errorf("writing the status of MachineSet %s: %w", rc.key, err)
+		out.Err = fmt.Errorf("writing the status of MachineSet %s: %w", rc.key, err)
 	}
 	return out
 }
@@ -165,7 +165,7 @@ func (rc *reconciliation) initializeAuthority(ctx context.Context) outcome {
 	after := *rc.set.Status.DeepCopy()
 	after.AuthoritativeAPI = rc.set.Spec.AuthoritativeAPI
 	out := rc.patchStatus(ctx, &plan.Decision{}, after, true)
-	out.requeue.In(retrySoon)
+	out.Requeue.In(retrySoon)
 	return out
 }
 

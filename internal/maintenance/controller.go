@@ -164,9 +164,7 @@ func (rc *reconciliation) run(ctx context.Context, object plan.Object, requeue *
 		return err
 	}
 	err = rc.updateStatus(ctx, in, &progress)
-	if progress.RetryIn > 0 {
-		requeue.In(progress.RetryIn)
-	}
+	requeue.Merge(progress.Requeue)
 	return err
 }
 

@@ -30,7 +30,7 @@ func (rc *reconciliation) updateStatus(ctx context.Context, in *plan.Input, prog
 		return nil
 	}
 	if wait := rc.state.statusWritten.Add(statusInterval).Sub(in.Now); wait > 0 && plan.OnlyProgress(before, &after) {
-		progress.Retry(wait)
+		progress.Requeue.In(wait)
 		return nil
 	}
 	changed := copyOf(in.Object)
@@ -80,7 +80,7 @@ func (rc *reconciliation) reportBlocked(in *plan.Input, progress *plan.Progress)
 		return
 	}
 	if wait := rc.state.blockedSince.Add(patience).Sub(in.Now); patience > 0 && wait > 0 {
-		progress.Retry(wait)
+		progress.Requeue.In(wait)
 		return
 	}
 	rc.state.reported = progress.Drain.Reason

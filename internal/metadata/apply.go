@@ -25,8 +25,8 @@ const newNodeAge = 10 * time.Minute
 
 // apply writes what was decided, the Machine before its Node: on OpenShift nodelink copies the Machine's entries to the Node, and would put back what
 // was removed only there. Before both, the Node's ownership record is written where only the Machine's value shows that the Node's is Drover's.
-func (rc *reconciliation) apply(ctx context.Context, decision *plan.Decision, requeue controller.Requeue) outcome {
-	out := outcome{class: status.OK, requeue: requeue}
+func (rc *reconciliation) apply(ctx context.Context, decision *plan.Decision, requeue controller.Requeue) written {
+	out := written{class: status.OK, requeue: requeue}
 	if !decision.Machine.Write && !decision.Node.Write {
 		return out
 	}
@@ -34,7 +34,7 @@ func (rc *reconciliation) apply(ctx context.Context, decision *plan.Decision, re
 	if out.wait = rc.limiter.Reserve(rc.key, urgent, rc.now); out.wait > 0 {
 		return out
 	}
-	for _, write := range []func(context.Context, *plan.Decision) outcome{rc.writeRecord, rc.writeMachine, rc.writeNode} {
+	for _, write := range []func(context.Context, *plan.Decision) written{rc.writeRecord, rc.writeMachine, rc.writeNode} {
 		if out = out.and(write(ctx, decision)); out.class != status.OK {
 			break
 		}
@@ -66,36 +66,36 @@ func (rc *reconciliation) rewritesNode(decision *plan.Decision) bool {
 }
 
 // writeRecord records on the Node that entries are Drover's which so far only the Machine's value shows to be.
-func (rc *reconciliation) writeRecord(ctx context.Context, decision *plan.Decision) outcome {
+func (rc *reconciliation) writeRecord(ctx context.Context, decision *plan.Decision) written {
 	if !decision.RecordUpdate.Write() {
-		return outcome{class: status.OK}
+		return written{class: status.OK}
 	}
 	patch, err := plan.RecordPatch(rc.node, decision.RecordUpdate)
 	if err != nil {
-		return outcome{class: status.Denied, err: err, object: rc.node}
+		return written{class: status.Denied, err: err, object: rc.node}
 	}
 	target := metadataOf(corev1.SchemeGroupVersion.WithKind("Node"), rc.node)
 	class, err := rc.patch(ctx, "node", rc.node.UID, target, client.RawPatch(types.JSONPatchType, patch), func() expectations.Write {
 		return expectations.Write{Version: target.ResourceVersion}
 	})
-	return outcome{class: class, err: err, object: rc.node}
+	return written{class: class, err: err, object: rc.node}
 }
 
-func (rc *reconciliation) writeMachine(ctx context.Context, decision *plan.Decision) outcome {
+func (rc *reconciliation) writeMachine(ctx context.Context, decision *plan.Decision) written {
 	change := decision.Machine
 	if !change.Write {
-		return outcome{class: status.OK}
+		return written{class: status.OK}
 	}
 	patch, err := plan.MachinePatch(rc.machine, change)
 	if err != nil {
-		return outcome{class: status.Denied, err: err, object: rc.machine}
+		return written{class: status.Denied, err: err, object: rc.machine}
 	}
 	repairs := rc.rewritesMachine(decision)
 	target := metadataOf(machinev1beta1.GroupVersion.WithKind("Machine"), rc.machine)
 	class, err := rc.patch(ctx, "machine", rc.machine.UID, target, client.RawPatch(types.MergePatchType, patch), func() expectations.Write {
 		return expectations.Write{Version: target.ResourceVersion}
 	})
-	out := outcome{class: class, err: err, object: rc.machine, wroteMachine: class == status.OK}
+	out := written{class: class, err: err, object: rc.machine, wroteMachine: class == status.OK}
 	if out.wroteMachine {
 		rc.tracker.recordWrite(plan.OnMachine, rc.key, rc.revision())
 		if repairs && rc.recordRepair(plan.OnMachine, rc.machine, change, true) {
@@ -105,17 +105,17 @@ func (rc *reconciliation) writeMachine(ctx context.Context, decision *plan.Decis
 	return out
 }
 
-func (rc *reconciliation) writeNode(ctx context.Context, decision *plan.Decision) outcome {
+func (rc *reconciliation) writeNode(ctx context.Context, decision *plan.Decision) written {
 	change, node := decision.Node, rc.node
 	if !change.Write {
-		return outcome{class: status.OK}
+		return written{class: status.OK}
 	}
 	if decision.RecordUpdate.Write() {
 		node = plan.WithRecord(rc.node, decision.RecordUpdate)
 	}
 	patch, err := plan.NodePatch(node, change)
 	if err != nil {
-		return outcome{class: status.Denied, err: err, object: rc.node}
+		return written{class: status.Denied, err: err, object: rc.node}
 	}
 	rewrites := rc.rewritesRecord(decision) || rc.rewritesNode(decision)
 	target := metadataOf(corev1.SchemeGroupVersion.WithKind("Node"), node)
@@ -124,7 +124,7 @@ func (rc *reconciliation) writeNode(ctx context.Context, decision *plan.Decision
 			Version: target.ResourceVersion, Exact: plan.AsPlanned(node, change, target), Taints: change.Results[ownership.Taint].Changed(),
 		}
 	})
-	out := outcome{class: class, err: err, object: rc.node, wroteNode: class == status.OK}
+	out := written{class: class, err: err, object: rc.node, wroteNode: class == status.OK}
 	if out.wroteNode {
 		rc.tracker.recordWrite(plan.OnNode, rc.key, rc.nodeRevision(decision))
 		if (rewrites || decision.Drift) && rc.recordRepair(plan.OnNode, rc.node, change, rewrites) {
@@ -134,17 +134,17 @@ func (rc *reconciliation) writeNode(ctx context.Context, decision *plan.Decision
 	return out
 }
 
-// patch sends one patch of the object with a UID. The API server returns only metadata, which is all that is needed of its answer; written returns
-// what is expected of the cache then.
+// patch sends one patch of the object with a UID. The API server returns only metadata, which is all that is needed of its answer; expected
+// returns what is expected of the cache then.
 func (rc *reconciliation) patch(
-	ctx context.Context, kind string, uid types.UID, target *metav1.PartialObjectMetadata, patch client.Patch, written func() expectations.Write,
+	ctx context.Context, kind string, uid types.UID, target *metav1.PartialObjectMetadata, patch client.Patch, expected func() expectations.Write,
 ) (status.Class, error) {
 	var err error
 	rc.versions.Send(string(uid), func() (expectations.Write, bool) {
 		if err = rc.writer.Patch(ctx, target, patch, FieldOwner); err != nil {
 			return expectations.Write{}, false
 		}
-		return written(), true
+		return expected(), true
 	})
 	class := status.Classify(err)
 	rc.metrics.writes.WithLabelValues(kind, string(class)).Inc()

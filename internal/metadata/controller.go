@@ -127,7 +127,7 @@ func Run(ctx context.Context, cache ctrlcache.Cache, writer client.Writer, recor
 	return group.Wait()
 }
 
-// reconciliation is what one reconciliation of a Machine works on. It does not change; what the steps do and find out is an outcome.
+// reconciliation is what one reconciliation of a Machine works on. It does not change; what comes of its writes is in written.
 type reconciliation struct {
 	*Reconciler
 	*observation
@@ -135,8 +135,8 @@ type reconciliation struct {
 	now time.Time
 }
 
-// outcome is what has come of applying a decision.
-type outcome struct {
+// written is what has come of writing what was decided.
+type written struct {
 	// wroteMachine and wroteNode report which object has been written with what is declared.
 	wroteMachine, wroteNode bool
 	// wait is how long the writes have to wait for their turn; zero when they were sent.
@@ -149,12 +149,10 @@ type outcome struct {
 	requeue controller.Requeue
 }
 
-// and returns the outcome of two steps together; the class and error of the second count.
-func (o outcome) and(next outcome) outcome {
+// and returns what has come of two writes together; the class and error of the second count.
+func (o written) and(next written) written {
 	next.wroteMachine, next.wroteNode = o.wroteMachine || next.wroteMachine, o.wroteNode || next.wroteNode
-	if delay := o.requeue.Delay(); delay > 0 {
-		next.requeue.In(delay)
-	}
+	next.requeue.Merge(o.requeue)
 	return next
 }
 
@@ -180,7 +178,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	rc := &reconciliation{Reconciler: r, observation: observed, key: key, now: r.clock.Now()}
 	decision, requeue := rc.decide()
 	if rc.awaitsWave(&decision) {
-		rc.reportUnfinished(decision.State, &outcome{})
+		rc.reportUnfinished(decision.State, &written{})
 		return reconcile.Result{RequeueAfter: requeue.Delay()}, nil
 	}
 	applied := rc.apply(ctx, &decision, requeue)
@@ -211,8 +209,8 @@ func (rc *reconciliation) decide() (decision plan.Decision, requeue controller.R
 	return decision, requeue
 }
 
-// result turns an outcome into what Reconcile returns.
-func (rc *reconciliation) result(applied *outcome) (reconcile.Result, error) {
+// result turns what has come of the writes into what Reconcile returns.
+func (rc *reconciliation) result(applied *written) (reconcile.Result, error) {
 	if applied.wait > 0 {
 		return reconcile.Result{RequeueAfter: applied.wait}, nil
 	}

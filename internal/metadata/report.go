@@ -18,7 +18,7 @@ import (
 )
 
 // report records what a reconciliation has come to, and emits events for what is new.
-func (rc *reconciliation) report(ctx context.Context, decision *plan.Decision, applied *outcome) {
+func (rc *reconciliation) report(ctx context.Context, decision *plan.Decision, applied *written) {
 	switch {
 	case applied.wait > 0 || applied.class == status.Stale:
 		rc.reportUnfinished(decision.State, applied)
@@ -41,13 +41,13 @@ func (rc *reconciliation) report(ctx context.Context, decision *plan.Decision, a
 }
 
 // reportUnfinished records the state while a write is still to be made; problems are reported once it is.
-func (rc *reconciliation) reportUnfinished(state plan.State, applied *outcome) transition {
+func (rc *reconciliation) reportUnfinished(state plan.State, applied *written) transition {
 	r := rc.newReport(state)
 	r.wrote, r.unfinished = applied.wroteMachine, true
 	return rc.tracker.record(r, rc.clock.Now())
 }
 
-func (rc *reconciliation) reportDone(ctx context.Context, decision *plan.Decision, applied *outcome) {
+func (rc *reconciliation) reportDone(ctx context.Context, decision *plan.Decision, applied *written) {
 	rc.setDenied("")
 	r := rc.newReport(decision.Settled)
 	r.wrote = applied.wroteMachine || applied.wroteNode && !decision.Drift
@@ -80,7 +80,7 @@ func (rc *reconciliation) newReport(state plan.State) report {
 }
 
 // reportChanges emits events for what is new. What existed before the process started is not, unless this reconciliation wrote because of it.
-func (rc *reconciliation) reportChanges(ctx context.Context, changes *transition, applied *outcome) {
+func (rc *reconciliation) reportChanges(ctx context.Context, changes *transition, applied *written) {
 	if !changes.first || applied.wroteMachine || applied.wroteNode || !rc.tracker.startOf(rc.set.key).IsZero() {
 		rc.reportProblems(changes)
 	}

@@ -136,7 +136,7 @@ func (rc *reconciliation) applyStages(ctx context.Context, stages []plan.Stage) 
 		stage := &stages[i]
 		for j := range stage.MCPs {
 			next := rc.applyMCPChange(ctx, &stage.MCPs[j])
-			if out = out.and(next); next.err != nil || next.ReservedByOther != "" {
+			if out = out.and(next); next.Failed || next.ReservedByOther != "" {
 				return out
 			}
 		}
@@ -197,7 +197,7 @@ func (rc *reconciliation) checkReservation(ctx context.Context, change *plan.MCP
 		return resultOf(fmt.Errorf("reading MutexRunConfig %s: %w", change.Other.Run, err))
 	}
 	out.ReservedByOther = fmt.Sprintf("MachineConfigPool %s is reserved by MutexRunConfig %s", change.MCP.Name, change.Other.Run)
-	out.requeue.In(controller.RetryDenied)
+	out.Requeue.In(controller.RetryDenied)
 	return out.with(plan.ConditionPaused, false, out.ReservedByOther)
 }
 

@@ -50,7 +50,7 @@ func (w *wait) block(step *plan.Step) outcome {
 	step.Status.Message, step.Job, step.Release = w.message, nil, nil
 	out := settled()
 	if w.after > 0 {
-		out.requeue.In(w.after)
+		out.Requeue.In(w.after)
 	}
 	return out
 }

@@ -182,7 +182,7 @@ func (rc *reconciliation) run(ctx context.Context) outcome {
 		return outcome{}
 	}
 	run, observed := rc.observe(ctx)
-	if observed.err != nil {
+	if observed.Failed {
 		return observed
 	}
 	decision := plan.Decide(run)
@@ -202,23 +202,21 @@ func (rc *reconciliation) isEnding() bool {
 
 // result turns an outcome into what Reconcile returns. What the API server denies is tried again later, without the controller's backoff.
 func (rc *reconciliation) result(ctx context.Context, out outcome) (reconcile.Result, error) {
-	if status.Classify(out.err) == status.Denied {
-		log.FromContext(ctx).Error(out.err, "the API server denies a request", "retryAfter", controller.RetryDenied.String())
-		out.requeue.In(controller.RetryDenied)
-		out.err = nil
+	if out.Denied != "" {
+		log.FromContext(ctx).Error(out.Err, "the API server denies a request", "retryAfter", controller.RetryDenied.String())
+		out.Requeue.In(controller.RetryDenied)
+		out.Conflict, out.Err = false, nil
 	}
-	return rc.conflicts.Result(rc.key, out.requeue, out.err)
+	return out.Outcome.Result(rc.key, rc.conflicts)
 }
 
 // outcome is what one or more steps of a reconciliation have done and found out.
 type outcome struct {
+	// Outcome has the most important error: one that a user has to act on, then one that is retried with a backoff.
+	controller.Outcome
 	plan.Result
 	// config is the MutexRunConfig as it was written; nil if it was not.
 	config *v1alpha1.MutexRunConfig
-	// requeue is when the run is reconciled again without an event.
-	requeue controller.Requeue
-	// err is the most important error: one that a user has to act on, then one that is retried with a backoff, then a conflict.
-	err error
 }
 
 // settled is the outcome of a step that has nothing to do.
@@ -226,7 +224,7 @@ func settled() outcome { return outcome{Result: plan.Result{Settled: true}} }
 
 // resultOf is the outcome of a step that consists of one request: settled unless it has failed.
 func resultOf(err error) outcome {
-	out := outcome{err: err, Result: plan.Result{Settled: err == nil, Failed: err != nil}}
+	out := outcome{Outcome: controller.Failed(err), Result: plan.Result{Settled: err == nil, Failed: err != nil}}
 	if status.Classify(err) == status.Denied {
 		out.Denied = err.Error()
 	}
@@ -234,27 +232,20 @@ func resultOf(err error) outcome {
 }
 
 // unsettled is the outcome of a step that has to be repeated when the cache shows its writes.
-func unsettled() (out outcome) {
-	out.requeue.In(controller.CatchUp)
-	return out
-}
+func unsettled() outcome { return outcome{Outcome: controller.Waiting(controller.CatchUp)} }
 
 // and returns the outcome of two steps together.
 func (o outcome) and(next outcome) outcome {
-	out := resultOf(worstOf(o.err, next.err))
-	out.Settled = o.Settled && next.Settled
-	out.ReservedByOther = cmp.Or(o.ReservedByOther, next.ReservedByOther)
-	out.config = cmp.Or(next.config, o.config)
-	out.Nodes = cmp.Or(next.Nodes, o.Nodes)
-	out.Conditions = plan.Conditions{}
-	maps.Copy(out.Conditions, o.Conditions)
-	maps.Copy(out.Conditions, next.Conditions)
-	for _, requeue := range []controller.Requeue{o.requeue, next.requeue} {
-		if delay := requeue.Delay(); delay > 0 {
-			out.requeue.In(delay)
-		}
-	}
-	return out
+	// A run may have thousands of errors: one of them counts.
+	o.Outcome, o.Err = o.And(next.Outcome), worstOf(o.Err, next.Err)
+	o.Settled, o.Failed = o.Settled && next.Settled, o.Failed || next.Failed
+	o.Denied, o.ReservedByOther = cmp.Or(o.Denied, next.Denied), cmp.Or(o.ReservedByOther, next.ReservedByOther)
+	o.config, o.Nodes = cmp.Or(next.config, o.config), cmp.Or(next.Nodes, o.Nodes)
+	conditions := plan.Conditions{}
+	maps.Copy(conditions, o.Conditions)
+	maps.Copy(conditions, next.Conditions)
+	o.Conditions = conditions
+	return o
 }
 
 // with returns the outcome with another condition.
@@ -268,10 +259,10 @@ func (o outcome) with(kind string, met bool, message string) outcome {
 
 // unmet determines that a condition is not met, for a step that has failed. A decision on an older object is made again and is no failure.
 func (o outcome) unmet(kind string) outcome {
-	if o.err == nil || status.Classify(o.err) == status.Stale {
+	if o.Err == nil {
 		return o
 	}
-	return o.with(kind, false, o.err.Error())
+	return o.with(kind, false, o.Err.Error())
 }
 
 // worstOf returns the most important of some errors; nil if there is none.

@@ -45,7 +45,7 @@ func (rc *reconciliation) observeDrains(ctx context.Context, nodes []*corev1.Nod
 	drains := map[types.UID]plan.Drain{}
 	for uid, observed := range known {
 		drains[uid] = observed.drain
-		out.requeue.In(max(observed.at.Add(drainPeriod).Sub(rc.now), progressPeriod))
+		out.Requeue.In(max(observed.at.Add(drainPeriod).Sub(rc.now), progressPeriod))
 	}
 	rc.state.drains = known
 	return drains, out

@@ -158,7 +158,7 @@ func (rc *reconciliation) reportDelays(steps []plan.Step) outcome {
 			current = delay{reason: step.Delay, since: rc.now}
 		}
 		if wait := current.since.Add(delayTolerance).Sub(rc.now); wait > 0 {
-			out.requeue.In(wait)
+			out.Requeue.In(wait)
 		} else if !current.reported {
 			current.reported = true
 			rc.Recorder.Event(step.Node.Node, corev1.EventTypeWarning, EventNodeDelayed, shorten("MutexRunConfig "+rc.key.String()+": "+step.Status.Message))

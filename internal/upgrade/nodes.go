@@ -23,7 +23,7 @@ func (rc *reconciliation) applySteps(ctx context.Context, run *plan.Run, decisio
 	})
 	rc.state.passedOver = passedOver
 	if !nodes.Wake.IsZero() {
-		out.requeue.In(nodes.Wake.Sub(rc.now))
+		out.Requeue.In(nodes.Wake.Sub(rc.now))
 	}
 	out.Nodes = nodes
 	return out.and(rc.reportDelays(nodes.Steps))
@@ -48,7 +48,7 @@ func (rc *reconciliation) applyStep(ctx context.Context, run *plan.Run, step *pl
 	case step.Release != nil && !rc.versions.Pending(ctx, node):
 		out = resultOf(rc.patchNode(ctx, step.Release))
 	}
-	out.requeue.In(renewal)
+	out.Requeue.In(renewal)
 	return out
 }
 
@@ -93,7 +93,7 @@ func (rc *reconciliation) renewLeases(ctx context.Context, run *plan.Run) outcom
 	for _, node := range run.LeasedNodes() {
 		renewal, err := rc.Leases.RenewIfHolder(ctx, node)
 		if out = out.and(resultOf(err)); err == nil && renewal > 0 {
-			out.requeue.In(renewal)
+			out.Requeue.In(renewal)
 		}
 	}
 	return out

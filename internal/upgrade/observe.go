@@ -44,7 +44,7 @@ func (rc *reconciliation) observe(ctx context.Context) (*plan.Run, outcome) {
 	}
 	run := plan.Resolve(in)
 	if !run.Wake.IsZero() {
-		out.requeue.In(run.Wake.Sub(rc.now))
+		out.Requeue.In(run.Wake.Sub(rc.now))
 	}
 	return run, out
 }

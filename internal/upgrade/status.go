@@ -31,7 +31,7 @@ func (rc *reconciliation) updateStatus(ctx context.Context, run *plan.Run, p *pl
 	urgent := before.Phase != after.Phase || before.ObservedGeneration != after.ObservedGeneration
 	if wait := rc.state.written.Add(progressPeriod).Sub(rc.now); wait > 0 && !urgent {
 		out := settled()
-		out.requeue.In(wait)
+		out.Requeue.In(wait)
 		return out
 	}
 	base := cmp.Or(applied.config, rc.config)

@@ -72,7 +72,7 @@ func Decide(in *Input) Decision {
 	d.Options = options
 	if spec.Drain != nil && spec.Drain.DryRun && !in.OwnsCordonRecord() {
 		d.Action = Preview
-		d.Progress.Retry(delay.Denied)
+		d.Progress.Requeue.In(delay.Denied)
 		return d
 	}
 	d.decideRecord(in)

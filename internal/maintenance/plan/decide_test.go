@@ -87,8 +87,8 @@ func TestDecide(t *testing.T) {
 			if c.reason == "" && ready.Reason != ReasonReady || c.reason != "" && (ready.Reason != c.reason || !strings.Contains(ready.Message, c.message)) {
 				t.Errorf("Ready is %+v, want %s, %q", ready, c.reason, c.message)
 			}
-			if d.Progress.RetryIn != c.retry {
-				t.Errorf("again in %s, want %s", d.Progress.RetryIn, c.retry)
+			if d.Progress.Requeue.Delay() != c.retry {
+				t.Errorf("again in %s, want %s", d.Progress.Requeue.Delay(), c.retry)
 			}
 		})
 	}

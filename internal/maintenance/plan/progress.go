@@ -51,22 +51,15 @@ type Progress struct {
 	HeldSince time.Time
 	// Paused reports that the NodeMaintenance is paused.
 	Paused bool
-	// RetryIn is when the NodeMaintenance is reconciled again without an event; zero is never.
-	RetryIn time.Duration
-}
-
-// Retry asks for a reconciliation after a delay; the shortest delay counts.
-func (p *Progress) Retry(delay time.Duration) {
-	if p.RetryIn == 0 || delay < p.RetryIn {
-		p.RetryIn = max(delay, time.Millisecond)
-	}
+	// Requeue is when the NodeMaintenance is reconciled again without an event.
+	Requeue delay.Requeue
 }
 
 // BlockCordon reports why the node is not cordoned, and stops the evictions. The next attempt is after the delay; zero is after an event.
 func (p *Progress) BlockCordon(reason, message string, delay time.Duration) {
 	p.Cordon, p.Problem, p.Evicting = Condition{Reason: reason, Message: message}, message, false
 	if delay > 0 {
-		p.Retry(delay)
+		p.Requeue.In(delay)
 	}
 }
 
@@ -83,7 +76,7 @@ func (in *Input) SetLease(p *Progress, renewIn time.Duration, err error) error {
 	switch {
 	case err == nil:
 		p.Lease, p.LeaseErrors = Condition{Met: true, Reason: ReasonHeld, Message: "renewed for as long as the maintenance lasts"}, 0
-		p.Retry(renewIn)
+		p.Requeue.In(renewIn)
 		return nil
 	case errors.As(err, &held):
 		in.setHeld(p, held)
@@ -94,7 +87,7 @@ func (in *Input) SetLease(p *Progress, renewIn time.Duration, err error) error {
 		if errors.As(err, &missing) {
 			p.Lease.Reason = ReasonNamespace
 		}
-		p.Retry(delay.Denied)
+		p.Requeue.In(delay.Denied)
 	}
 	if in.OwnsCordonRecord() {
 		p.Cordon = Condition{Met: true, Reason: ReasonCordoned, Message: "the node stays cordoned while Drover cannot renew the lease"}
@@ -104,7 +97,7 @@ func (in *Input) SetLease(p *Progress, renewIn time.Duration, err error) error {
 
 // setHeld reports that another holder has the lease. Failures count only if it was Drover's.
 func (in *Input) setHeld(p *Progress, held *nodelease.AlreadyHeldError) {
-	p.Retry(min(delay.UntilLease(held.Until, in.Now), in.lossInterval()))
+	p.Requeue.In(min(delay.UntilLease(held.Until, in.Now), in.lossInterval()))
 	status := in.Object.GetStatus()
 	before := meta.FindStatusCondition(status.Conditions, ConditionLeaseHeld)
 	p.Lease, p.HeldSince = Condition{Reason: ReasonLost, Message: held.Error()}, held.Since
@@ -158,7 +151,7 @@ func (p *Progress) GiveUp() {
 func (p *Progress) SetReport(report *drain.Report, now time.Time) {
 	p.Report, p.Drain, p.Evicting = report, drainCondition(report), true
 	if !report.Wake.IsZero() {
-		p.Retry(report.Wake.Sub(now))
+		p.Requeue.In(report.Wake.Sub(now))
 	}
 	if p.Drain.Reason == ReasonLate {
 		p.Problem = p.Drain.Message

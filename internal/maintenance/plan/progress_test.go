@@ -85,8 +85,8 @@ func TestInput_SetLease(t *testing.T) {
 			if err := in.SetLease(p, time.Minute, c.err); err != nil {
 				t.Fatal(err)
 			}
-			if p.Lease.Reason != c.want || p.Lease.Met != (c.err == nil) || p.Cordon.Reason != c.cordon || p.RetryIn != c.retry {
-				t.Errorf("lease %+v, cordon %+v, again in %s", p.Lease, p.Cordon, p.RetryIn)
+			if p.Lease.Reason != c.want || p.Lease.Met != (c.err == nil) || p.Cordon.Reason != c.cordon || p.Requeue.Delay() != c.retry {
+				t.Errorf("lease %+v, cordon %+v, again in %s", p.Lease, p.Cordon, p.Requeue.Delay())
 			}
 			if p.LeaseErrors != c.errors || p.LossCounted != c.counted || (p.Failure.Reason != "") != c.failed || in.GivesUp(p) != c.givesUp {
 				t.Errorf("%d failures, counted %v, failure %+v, gives up %v", p.LeaseErrors, p.LossCounted, p.Failure, in.GivesUp(p))

@@ -26,8 +26,8 @@ const newNodeAge = 10 * time.Minute
 const recheckWritten = time.Minute
 
 // apply writes what was decided, if the Node's turn has come.
-func (rc *reconciliation) apply(ctx context.Context, decision *metadataplan.GroupDecision, requeue controller.Requeue) outcome {
-	out := outcome{class: status.OK, requeue: requeue}
+func (rc *reconciliation) apply(ctx context.Context, decision *metadataplan.GroupDecision, requeue controller.Requeue) written {
+	out := written{class: status.OK, requeue: requeue}
 	if !decision.Change.Write {
 		return out
 	}
@@ -136,7 +136,7 @@ func (rc *reconciliation) groupName() string {
 }
 
 // report emits events for what is new on the Node.
-func (rc *reconciliation) report(decision *metadataplan.GroupDecision, applied *outcome) {
+func (rc *reconciliation) report(decision *metadataplan.GroupDecision, applied *written) {
 	rc.reportFailure(decision, applied)
 	if denied := applied.class == status.Denied; denied != rc.state.denied && !applied.postponed {
 		rc.state.denied = denied

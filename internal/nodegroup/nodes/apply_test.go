@@ -70,7 +70,7 @@ func TestApply_Withheld(t *testing.T) {
 	decision := metadataplan.GroupDecision{Guarded: []string{"example.com/batch:NoExecute"}, Change: metadataplan.Change{Write: true}}
 	out := rc.apply(t.Context(), &decision, controller.Requeue{})
 	if out.wrote || !out.postponed || out.requeue.Delay() == 0 {
-		t.Errorf("the outcome is %+v", out)
+		t.Errorf("written is %+v", out)
 	}
 }
 
@@ -95,8 +95,8 @@ func get(t *testing.T, c client.Reader, node *corev1.Node) {
 // TestResult_Postponed: a write that waits for its turn after it was denied keeps its back-off, and is not reported again.
 func TestResult_Postponed(t *testing.T) {
 	rc := newGroupReconciliation(t)
-	denied := &outcome{class: status.Denied, err: errors.New("a policy denies it")}
-	postponed := &outcome{class: status.OK, postponed: true}
+	denied := &written{class: status.Denied, err: errors.New("a policy denies it")}
+	postponed := &written{class: status.OK, postponed: true}
 	for i, want := range []time.Duration{5 * time.Second, 10 * time.Second, 20 * time.Second} {
 		rc.report(&metadataplan.GroupDecision{}, denied)
 		if result, err := rc.result(denied); err != nil || result.RequeueAfter != want {

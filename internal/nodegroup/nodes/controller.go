@@ -126,8 +126,8 @@ type reconciliation struct {
 	lost string
 }
 
-// outcome is what has come of applying a decision.
-type outcome struct {
+// written is what has come of writing what was decided.
+type written struct {
 	wrote bool
 	// version is the Node's resourceVersion after the write.
 	version string
@@ -211,9 +211,7 @@ func (rc *reconciliation) decide(ctx context.Context) (decision metadataplan.Gro
 	if err != nil {
 		return decision, requeue, err
 	}
-	if delay := v.requeue.Delay(); delay > 0 {
-		requeue.In(delay)
-	}
+	requeue.Merge(v.requeue)
 	rc.Admissions.setHeld(rc.Node.Name, v.held)
 	in.Guard, in.Held, in.TimedOut = v.guard, v.held, rc.timedOut()
 	decision = metadataplan.DecideGroup(in)
@@ -225,8 +223,8 @@ func (rc *reconciliation) isOwned() bool {
 	return rc.Group == nil || rc.Group.OwnsAll(rc.Declaration())
 }
 
-// result turns an outcome into what Reconcile returns.
-func (rc *reconciliation) result(applied *outcome) (reconcile.Result, error) {
+// result turns what has come of the writes into what Reconcile returns.
+func (rc *reconciliation) result(applied *written) (reconcile.Result, error) {
 	switch {
 	case applied.postponed:
 		// Nothing says that the API server takes what it has denied.

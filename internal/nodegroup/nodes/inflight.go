@@ -90,7 +90,7 @@ func (a *Admissions) forgetWrite(node string) {
 }
 
 // inFlight returns what the cache will show later of a write; nil for nothing.
-func (rc *reconciliation) inFlight(applied *outcome) *inFlight {
+func (rc *reconciliation) inFlight(applied *written) *inFlight {
 	write := &inFlight{}
 	switch {
 	case applied.wrote:

@@ -84,7 +84,7 @@ func (rc *reconciliation) notReleased() string {
 
 // reportFailure has the group know that the Node cannot be written: because the API server denies it, because other writers are faster each time, or
 // because another group does not release it. A Node whose turn to be written has not come again yet is still failing, unless the declaration changes.
-func (rc *reconciliation) reportFailure(decision *metadataplan.GroupDecision, applied *outcome) {
+func (rc *reconciliation) reportFailure(decision *metadataplan.GroupDecision, applied *written) {
 	if applied.class == status.Stale && rc.state.failing.IsZero() {
 		rc.state.failing = rc.now
 	}

@@ -89,7 +89,7 @@ func TestReportFailure_NotReleased(t *testing.T) {
 			if c.releasing {
 				rc.Admissions.Set(left.UID, Admission{Released: sets.New("n0")})
 			}
-			rc.reportFailure(&metadataplan.GroupDecision{Change: metadataplan.Change{Write: true}}, &outcome{class: status.OK})
+			rc.reportFailure(&metadataplan.GroupDecision{Change: metadataplan.Change{Write: true}}, &written{class: status.OK})
 			if got := rc.Admissions.Trouble("n0").Failing; !strings.Contains(got, c.want) || (got == "") != (c.want == "") {
 				t.Errorf("it fails because of %q, want %q", got, c.want)
 			}
@@ -116,25 +116,25 @@ func TestReportFailure(t *testing.T) {
 			rc := newGroupReconciliation(t)
 			decision := &metadataplan.GroupDecision{Change: metadataplan.Change{Write: true}}
 			for _, err := range c.steps {
-				rc.reportFailure(decision, &outcome{wrote: err == nil, class: status.Classify(err), err: err})
+				rc.reportFailure(decision, &written{wrote: err == nil, class: status.Classify(err), err: err})
 				rc.now = rc.now.Add(failsAfter / 2)
 			}
 			if got := rc.Admissions.Trouble("n0").Failing; (got != "") != c.want {
 				t.Errorf("it fails because of %q", got)
 			}
 			if rc.Admissions.Set("uid-g", Admission{}); c.want {
-				rc.reportFailure(decision, &outcome{class: status.OK, postponed: true})
+				rc.reportFailure(decision, &written{class: status.OK, postponed: true})
 				if rc.Admissions.Trouble("n0").Failing == "" {
 					t.Error("it does not fail any more while its turn has not come again")
 				}
 				rc.Group = members.Parse(&v1alpha1.NodeGroup{ObjectMeta: metav1.ObjectMeta{Name: "g", UID: "uid-g"}})
 				rc.Assignment = members.Assignment{Node: rc.Node, Group: rc.Group}
-				rc.reportFailure(decision, &outcome{class: status.OK, postponed: true})
+				rc.reportFailure(decision, &written{class: status.OK, postponed: true})
 				if got := rc.Admissions.Trouble("n0").Failing; got != "" {
 					t.Errorf("with another declaration it fails because of %q", got)
 				}
 			}
-			rc.reportFailure(&metadataplan.GroupDecision{}, &outcome{class: status.OK})
+			rc.reportFailure(&metadataplan.GroupDecision{}, &written{class: status.OK})
 			if got := rc.Admissions.Trouble("n0").Failing; got != "" {
 				t.Errorf("with nothing to write it fails because of %q", got)
 			}

@@ -235,6 +235,8 @@ var notCached = []string{
 	"machineconfiguration.openshift.io/lastAppliedDrain", "weave.works/kured-reboot-in-progress",
 	"drover.dev/group-owned-metadata", "cluster.x-k8s.io/cluster-name", "cluster.x-k8s.io/cluster-namespace", "cluster.x-k8s.io/owner-kind",
 	"cluster.x-k8s.io/owner-name",
+	// The value of an annotation.
+	"drover.dev/replaced",
 	// Read by kubectl drover alone.
 	"drover.dev/paused-reason",
 	// On ControllerRevisions and remediation requests, which no cache has.

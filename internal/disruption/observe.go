@@ -54,9 +54,9 @@ func (b *Budgets) observeNodes(
 	}
 	machines.Requested = append(slices.Clone(machines.Requested), requested...)
 	in.Admissions = g.admissions(in, &machines)
-	in.Disrupted = append(in.Disrupted, in.Admissions...)
 	in.AddMachines(&machines, pace)
 	g.addReturning(in, pace.MinReady)
+	in.Disrupted = append(in.Disrupted, in.Admissions...)
 	return in, nil
 }
 
@@ -76,7 +76,8 @@ func (g *group) admissions(in *plan.Input, machines *plan.Machines) (fresh []v1a
 	return fresh
 }
 
-// addReturning adds the Nodes that have been available for too short a time since their disruption.
+// addReturning adds the Nodes that have been available for too short a time since their disruption, before the admissions are added: what was only
+// admitted may have never begun.
 func (g *group) addReturning(in *plan.Input, minReady time.Duration) {
 	disrupted := map[string]types.UID{}
 	for i := range in.Disrupted {

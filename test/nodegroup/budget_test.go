@@ -165,7 +165,7 @@ func TestBudget_ReusedName(t *testing.T) {
 	second := maintain("reused-01")
 	f.EventuallyFree("the second maintenance begins", func() error {
 		if !f.Node("reused-01").Spec.Unschedulable {
-			return errors.New("it waits")
+			return fmt.Errorf("it waits: %s; %s", harness.JSON(second.Find()), harness.JSON(f.group("reused").Status))
 		}
 		return nil
 	})

@@ -139,6 +139,7 @@ func TestBudget_QueuesMaintenance(t *testing.T) {
 
 // TestBudget_ReusedName: a maintenance of the same name as one that ended shortly before its operator was killed has a place of its own.
 func TestBudget_ReusedName(t *testing.T) {
+	harness.TestAllOnly(t, "a minute passes; TestReturning_NotBegun has a clock of its own")
 	f := newFixture(t, "reused", 3)
 	f.create(f.newGroup("reused", withBudget(1, queued), func(spec *v1alpha1.NodeGroupSpec) {
 		spec.Rollout = &v1alpha1.Rollout{MinReadySeconds: 600}
@@ -238,6 +239,7 @@ func TestBudget_Freeze(t *testing.T) {
 // TestBudget_AdmissionIsUnused: a leader that was stopped between its admission and its first write leaves a place that is free a minute later,
 // and what an earlier version has reserved takes none.
 func TestBudget_AdmissionIsUnused(t *testing.T) {
+	harness.TestAllOnly(t, "a minute passes; TestBegin_Admits has a clock of its own")
 	f := newFixture(t, "unused", 3)
 	f.create(f.newGroup("unused", withBudget(1, queued)))
 	group := f.group("unused")

@@ -41,14 +41,14 @@ type Index struct {
 	sets map[types.UID]map[string]int
 	// machines and ofSets are the Machines and the MachineSets, for disruptions.
 	machines map[types.NamespacedName]*machineEntry
-	ofSets   map[types.UID]*setEntry
+	ofSets   map[setKey]*setEntry
 }
 
-// entry is a Node, the name of its group, and the MachineSet of its Machine; empty for none.
+// entry is a Node, the name of its group, and its Machine and the MachineSet of that; empty for none.
 type entry struct {
-	node  *corev1.Node
-	group string
-	set   types.UID
+	node         *corev1.Node
+	group        string
+	set, machine types.UID
 }
 
 // list has the Nodes of a group, by name. It is copied before it changes once it has been handed out.
@@ -292,6 +292,9 @@ func (x *Index) find(ctx context.Context, node *corev1.Node) (entry, error) {
 	if err == nil && assignment.Group != nil {
 		found.group = assignment.Group.Name
 	}
+	if assignment.Machine != nil {
+		found.machine = assignment.Machine.UID
+	}
 	return found, err
 }
 
@@ -355,19 +358,19 @@ func (x *Index) setSet(set *machinev1beta1.MachineSet) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.ready && !x.stale {
-		x.setOf(set.UID).set = set
+		x.setOf(setKey{set.Namespace, set.UID}).set = set
 	}
 }
 
 func (x *Index) assign(ctx context.Context, node *corev1.Node) {
 	before, found := x.nodes[node.Name]
 	if !x.ready || x.stale {
-		x.nodes[node.Name], x.stale = entry{node, before.group, before.set}, true
+		x.nodes[node.Name], x.stale = entry{node, before.group, before.set, before.machine}, true
 		return
 	}
 	now, err := x.find(ctx, node)
 	if err != nil {
-		now.group, now.set, x.stale = before.group, before.set, true // the next question finds it, or says why not
+		now.group, now.set, now.machine, x.stale = before.group, before.set, before.machine, true // the next question finds it, or says why not
 	}
 	x.nodes[node.Name] = now
 	x.count(before, -1)

@@ -1,0 +1,124 @@
+package members
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-io/drover/internal/disruption/plan"
+	"github.com/drover-io/drover/internal/machineapi"
+)
+
+// owedMachine returns a Machine of a MachineSet, and of a Node that has its name.
+func owedMachine(set, node string, changes ...func(*machinev1beta1.Machine)) *machinev1beta1.Machine {
+	machine := ofSet("m-"+node, set, node, nil)
+	for _, change := range changes {
+		change(machine)
+	}
+	return machine
+}
+
+func annotated(key, value string) func(*machinev1beta1.Machine) {
+	return func(machine *machinev1beta1.Machine) { machine.Annotations = map[string]string{key: value} }
+}
+
+func beingRemoved(machine *machinev1beta1.Machine) { deleting(machine) }
+
+func withoutController(machine *machinev1beta1.Machine) { machine.OwnerReferences = nil }
+
+func foreign(machine *machinev1beta1.Machine) {
+	machine.Namespace, machine.UID = "theirs", "theirs"+types.UID(machine.Name)
+}
+
+func withoutNode(machine *machinev1beta1.Machine) { machine.Status.NodeRef = nil }
+
+// TestIndex_Machines: what Machines show counts in the group of their Node, or else of their MachineSet, which has the Machines of its namespace.
+func TestIndex_Machines(t *testing.T) {
+	gpu, cpu := map[string]string{"pool": "gpu"}, map[string]string{"pool": "cpu"}
+	joining := []corev1.Taint{{Key: plan.TaintUninitialized, Effect: corev1.TaintEffectNoSchedule}}
+	type set = plan.MachineSet
+	for name, c := range map[string]struct {
+		// machine is one beside those of the Nodes n0 and n1, which are in the group gpu. n2 is in the group cpu, and n3 is joining gpu.
+		machine   *machinev1beta1.Machine
+		replicas  int32
+		reached   int32
+		want      set
+		deleted   []string
+		requested int
+	}{
+		"nothing unusual":               {owedMachine("web", "n2"), 3, 3, set{Wanted: 3, Nodes: 3}, nil, 0},
+		"one is gone":                   {owedMachine("db", "n2"), 3, 3, set{Wanted: 3, Nodes: 2, NotCreated: 1}, nil, 0},
+		"one grows":                     {owedMachine("db", "n2"), 3, 2, set{Wanted: 2, Nodes: 2}, nil, 0},
+		"one that grows has no Node":    {owedMachine("web", "n9", withoutNode), 3, 3, set{Wanted: 2, Nodes: 2}, nil, 0},
+		"one that grows has a new Node": {owedMachine("web", "n3"), 3, 3, set{Wanted: 2, Nodes: 2}, nil, 0},
+		"one that grew lost its Node":   {owedMachine("web", "n9"), 3, 3, set{Wanted: 3, Nodes: 2}, nil, 0},
+		"one of another namespace": {
+			owedMachine("web", "n9", foreign, withoutNode, annotated(machineapi.ExternalAnnotation, "")),
+			3, 3, set{Wanted: 3, Nodes: 2, NotCreated: 1}, nil, 0,
+		},
+		"one of no MachineSet is being deleted": {
+			owedMachine("", "n3b", withoutController, beingRemoved), 2, 2, set{Wanted: 2, Nodes: 2}, []string{"n3b"}, 0,
+		},
+		"one of a MachineSet that is gone was handed over": {
+			owedMachine("gone", "n3b", annotated(machineapi.ExternalAnnotation, "")), 2, 2, set{Wanted: 2, Nodes: 2}, nil, 1,
+		},
+		"one of a Node in another group is being deleted": {
+			owedMachine("web", "n2", beingRemoved, annotated(machineapi.ExternalAnnotation, "")), 2, 2, set{Wanted: 2, Nodes: 3}, nil, 0,
+		},
+		"one of another namespace names a Node and is being deleted": {
+			owedMachine("db", "n0", foreign, beingRemoved), 2, 2, set{Wanted: 2, Nodes: 2}, nil, 0,
+		},
+		"one without a Node was handed over": {
+			owedMachine("web", "n9", withoutNode, annotated(machineapi.ExternalAnnotation, "")), 3, 3, set{Wanted: 2, Nodes: 2}, nil, 1,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			web := guardedSet("web", nil)
+			web.Spec.Replicas, web.Status.Replicas = new(c.replicas), c.reached
+			objects := []client.Object{
+				web, owedMachine("web", "n0"), owedMachine("web", "n1"), c.machine,
+				newGroup("gpu", bySelector(gpu)).NodeGroup, newGroup("cpu", bySelector(cpu)).NodeGroup,
+			}
+			index := newIndex(t, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "elsewhere"}}, objects...)
+			for node, labels := range map[string]map[string]string{"n0": gpu, "n1": gpu, "n2": cpu, "n3": gpu, "n3b": gpu} {
+				object := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node, UID: "uid-" + types.UID(node), Labels: labels}}
+				if node == "n3" {
+					object.Spec.Taints = joining
+				}
+				index.set(t.Context(), object)
+			}
+			got, err := index.Machines(t.Context(), "gpu", time.Now())
+			if err != nil || len(got.Sets) != 1 {
+				t.Fatalf("%+v, error %v", got, err)
+			}
+			if of := got.Sets[0]; of.Wanted != c.want.Wanted || of.Nodes != c.want.Nodes || of.NotCreated != c.want.NotCreated {
+				t.Errorf("the MachineSet is %+v, want %+v", of, c.want)
+			}
+			if !slices.Equal(got.Deleted, c.deleted) || len(got.Requested) != c.requested {
+				t.Errorf("deleted are %q, and %+v was handed over", got.Deleted, got.Requested)
+			}
+		})
+	}
+}
+
+// TestIndex_Machines_ForgetsControllers: who creates Machines of ever other controllers, and deletes them, leaves nothing behind.
+func TestIndex_Machines_ForgetsControllers(t *testing.T) {
+	index := newIndex(t, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "elsewhere"}})
+	if _, err := index.Machines(t.Context(), "gpu", time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	for _, controller := range []string{"a", "b", ""} {
+		machine := owedMachine(controller, "n0")
+		index.setMachine(t.Context(), machine, true)
+		index.setMachine(t.Context(), machine, false)
+	}
+	if len(index.ofSets)+len(index.machines) > 0 {
+		t.Errorf("%d controllers of %d Machines are left", len(index.ofSets), len(index.machines))
+	}
+}

@@ -258,6 +258,9 @@ func TestBegin_RecordsTimeOfRemediation(t *testing.T) {
 	for name, forge := range map[string]func(*v1alpha1.NodeGroup){
 		"as it is": func(*v1alpha1.NodeGroup) {}, "forged": func(g *v1alpha1.NodeGroup) { g.Status.LastRemediationTime = nil },
 		"long ago": func(g *v1alpha1.NodeGroup) { g.Status.LastRemediationTime = new(metav1.Unix(1, 0)) },
+		"later": func(g *v1alpha1.NodeGroup) {
+			g.Status.LastRemediationTime = new(metav1.NewTime(g.Status.LastRemediationTime.Add(24 * time.Hour)))
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t)
@@ -268,7 +271,10 @@ func TestBegin_RecordsTimeOfRemediation(t *testing.T) {
 				}
 			})
 			f.begin(newRequest("n0", remediation), "")
-			f.change(forge)
+			group := f.group()
+			if forge(group); f.client.Status().Update(t.Context(), group) != nil {
+				t.Fatal("the status was not written")
+			}
 			f.step(9 * time.Minute)
 			f.begin(newRequest("n1", remediation), plan.ReasonRemediationInterval)
 			f.begin(newRequest("n1", upgrade), "")

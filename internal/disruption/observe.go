@@ -37,7 +37,7 @@ func (b *Budgets) observe(ctx context.Context, g *group) (*plan.Input, error) {
 func (b *Budgets) observeNodes(
 	ctx context.Context, g *group, observed *v1alpha1.NodeGroup, members *plan.Members,
 ) (*plan.Input, error) {
-	observed = g.remembering(observed)
+	observed = g.remembering(observed, b.Clock.Now())
 	in := &plan.Input{Now: b.Clock.Now(), Group: observed, Waiting: &g.queue, Members: members, Window: b.Windows(observed, b.Clock.Now())}
 	g.sweep(in.Now)
 	if err := b.addLeases(ctx, in); err != nil {

@@ -155,6 +155,12 @@ func TestAdmit_Ceilings(t *testing.T) {
 		"remediation: the last one by a clock that was a day ahead": {
 			newFixture(6, max, limits("2", time.Hour), remediated(-24*time.Hour)), newRequest("n0", remediation), "", "", 0,
 		},
+		"remediation: interval not over, and another by a clock that was a day ahead": {
+			newFixture(6, max, limits("2", time.Hour), remediated(time.Minute), withReservation("n1", remediation), func(f *fixture) {
+				f.Disrupted[0].Time = metav1.NewTime(now.Add(24 * time.Hour))
+			}),
+			newRequest("n0", remediation), ReasonRemediationInterval, "", Recheck,
+		},
 		"remediation limits another capability": {dead, newRequest("n2", upgrade), "", "", 0},
 	} {
 		t.Run(name, test.run)

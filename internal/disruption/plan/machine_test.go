@@ -142,17 +142,19 @@ func TestAddMachines(t *testing.T) {
 		want     Counts
 		inFlight int
 	}{
-		"all are there":                             {of(3), Counts{3, 1, 0, 0}, 0},
-		"a new Machine has no Node yet":             {of(4, made()), Counts{4, 1, 1, 1}, 1},
-		"its Node is joining, or not Ready":         {of(4, made(func(m *NewMachine) { m.Node = "n9" })), Counts{4, 1, 1, 1}, 1},
-		"its Node is Ready for too short a time":    {of(3, made(ready(time.Second))), Counts{3, 1, 1, 0}, 1},
-		"its Node is available":                     {of(3, made(ready(time.Minute))), Counts{3, 1, 0, 0}, 0},
-		"it is not Ready for too long a time":       {of(4, made(old)), Counts{3, 1, 0, 0}, 0},
-		"one that has not been created":             {Machines{Sets: []MachineSet{{Wanted: 4, Nodes: 3, NotCreated: 1}}}, Counts{4, 1, 1, 1}, 1},
-		"the other one had no Node either":          {of(3, made(func(m *NewMachine) { m.Growth = true })), Counts{3, 1, 0, 0}, 1},
-		"the Machine of a Node is being deleted":    {Machines{Deleted: []string{"n0"}}, Counts{3, 1, 1, 0}, 0},
-		"remediation of a Ready Node was requested": {Machines{Requested: []Requested{{Machine: key, UID: "b", Node: "n0", NodeUID: "uid-of-n0"}}}, Counts{3, 1, 1, 1}, 1},
-		"remediation of a Machine without a Node":   {Machines{Requested: []Requested{{Machine: key, UID: "b"}}}, Counts{3, 1, 0, 0}, 1},
+		"all are there":                                   {of(3), Counts{3, 1, 0, 0}, 0},
+		"a new Machine has no Node yet":                   {of(4, made()), Counts{4, 1, 1, 1}, 1},
+		"its Node is joining, or not Ready":               {of(4, made(func(m *NewMachine) { m.Node = "n9" })), Counts{4, 1, 1, 1}, 1},
+		"its Node is Ready for too short a time":          {of(3, made(ready(time.Second))), Counts{3, 1, 1, 0}, 1},
+		"its Node is available":                           {of(3, made(ready(time.Minute))), Counts{3, 1, 0, 0}, 0},
+		"its Node says that it is Ready from tomorrow on": {of(3, made(ready(-24*time.Hour))), Counts{3, 1, 0, 0}, 0},
+		"its Node is Ready again much later":              {of(3, made(ready(time.Second), old)), Counts{3, 1, 1, 0}, 0},
+		"it is not Ready for too long a time":             {of(4, made(old)), Counts{3, 1, 0, 0}, 0},
+		"one that has not been created":                   {Machines{Sets: []MachineSet{{Wanted: 4, Nodes: 3, NotCreated: 1}}}, Counts{4, 1, 1, 1}, 1},
+		"the other one had no Node either":                {of(3, made(func(m *NewMachine) { m.Growth = true })), Counts{3, 1, 0, 0}, 1},
+		"the Machine of a Node is being deleted":          {Machines{Deleted: []string{"n0"}}, Counts{3, 1, 1, 0}, 0},
+		"remediation of a Ready Node was requested":       {Machines{Requested: []Requested{{Machine: key, UID: "b", Node: "n0", NodeUID: "uid-of-n0"}}}, Counts{3, 1, 1, 1}, 1},
+		"remediation of a Machine without a Node":         {Machines{Requested: []Requested{{Machine: key, UID: "b"}}}, Counts{3, 1, 0, 0}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(3)

@@ -85,19 +85,21 @@ func (in *Input) addSet(set *MachineSet, pace Pace, deleted map[types.UID]bool) 
 	missing := set.Wanted - set.Nodes
 	for i := range set.New {
 		m := &set.New[i]
-		isReady := m.Node != "" && !m.ReadySince.IsZero()
-		switch {
-		case isReady && in.Now.Sub(m.ReadySince) >= pace.MinReady:
+		isReady, isAvailable := m.readiness(in.Now, pace.MinReady)
+		if isAvailable {
 			continue
-		case isReady:
+		}
+		deadline := pace.Deadline
+		if isReady {
 			in.Sign(m.Node, SignReturning)
-		case in.Now.Sub(m.Created) >= pace.Deadline:
+			deadline += pace.MinReady
+		}
+		switch {
+		case in.Now.Sub(m.Created) >= deadline:
 			if m.Node == "" && !m.Growth {
 				missing--
 			}
-			continue
-		}
-		if m.For == "" || !deleted[m.For] {
+		case m.For == "" || !deleted[m.For]:
 			in.Disrupted = append(in.Disrupted, m.disruption())
 		}
 	}
@@ -108,6 +110,14 @@ func (in *Input) addSet(set *MachineSet, pace Pace, deleted map[types.UID]bool) 
 		}
 		in.NotCreated[v1alpha1.CapabilityRemediation] += set.NotCreated
 	}
+}
+
+// readiness reports whether the Node is Ready, and whether it has been that for long enough. The kubelet says since when: a time that lies farther
+// ahead than the interval was said by a clock that was wrong.
+func (m *NewMachine) readiness(now time.Time, minReady time.Duration) (isReady, isAvailable bool) {
+	isReady = m.Node != "" && !m.ReadySince.IsZero()
+	age := now.Sub(m.ReadySince)
+	return isReady, isReady && (age >= minReady || age < -minReady)
 }
 
 // Sign adds a sign that is no part of a Node, unless the Node has one.

@@ -183,7 +183,7 @@ func (b *Budgets) admit(ctx context.Context, request *Request, permit *Permit) (
 		return time.Time{}, fmt.Errorf("asking NodeGroup %s for Node %s: %w", name, request.Node, err)
 	}
 	defer g.unlock()
-	in, err := b.observe(ctx, g)
+	in, err := b.observeFor(ctx, g, request)
 	if err != nil {
 		return time.Time{}, err
 	}
@@ -193,7 +193,7 @@ func (b *Budgets) admit(ctx context.Context, request *Request, permit *Permit) (
 		if _, err := b.requests.list(ctx, b, in.Now); err != nil {
 			return time.Time{}, err
 		}
-		if in, err = b.observe(ctx, g); err != nil {
+		if in, err = b.observeFor(ctx, g, request); err != nil {
 			return time.Time{}, err
 		}
 		permit.Answer = g.decide(in, &request.Request)
@@ -205,6 +205,19 @@ func (b *Budgets) admit(ctx context.Context, request *Request, permit *Permit) (
 		return admitted, fmt.Errorf("admitting Node %s in NodeGroup %s: %w", request.Node, name, err)
 	}
 	return admitted, nil
+}
+
+// errMembership is the cause of the conflict for a Node that the caller sees, and that is not a member of the group that it was in a moment ago.
+var errMembership = errors.New("its Node has changed its group, or the membership does not show it yet")
+
+// observeFor is observe for a request. A member that is missing counts as a Node that is gone, whose disruption takes no place: it must not be one that
+// has just joined another group.
+func (b *Budgets) observeFor(ctx context.Context, g *group, request *Request) (*plan.Input, error) {
+	in, err := b.observe(ctx, g)
+	if err == nil && in.Members != nil && request.Target != nil && !in.Members.Has(request.Target.Name, request.Target.UID) {
+		return nil, apierrors.NewConflict(v1alpha1.GroupVersion.WithResource("nodegroups").GroupResource(), g.name, errMembership)
+	}
+	return in, err
 }
 
 // record writes an admission unless that has been done a moment ago.

@@ -284,6 +284,24 @@ func TestBegin_RecordsTimeOfRemediation(t *testing.T) {
 	}
 }
 
+// TestBegin_ChangesGroup: a Node that leaves its group while its request waits for others, or came back with another UID, is not one that is gone.
+func TestBegin_ChangesGroup(t *testing.T) {
+	for name, change := range map[string]func(*fixture){
+		"it has left":      func(f *fixture) { f.members.nodes = f.members.nodes[1:] },
+		"it has come back": func(f *fixture) { f.replace(0, func(node *corev1.Node) { node.UID = "another" }) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			f.begin(newRequest("n1", upgrade), "")
+			f.members.beforeMembers = func() { change(f) }
+			permit, _, err := f.budgets.Begin(t.Context(), f.leased(newRequest("n0", upgrade)))
+			if permit.Done(); !apierrors.IsConflict(err) || permit.Allowed {
+				t.Errorf("allowed %v, error %v", permit.Allowed, err)
+			}
+		})
+	}
+}
+
 // Another process admits between the read and the write.
 func TestBegin_Conflict(t *testing.T) {
 	f := newFixture(t)

@@ -290,7 +290,7 @@ func (b *Budgets) End(ctx context.Context, request *Request) error {
 			g.ended[key], over = now, true
 		}
 	}
-	if over {
+	if over && observed.Spec.Disruption != nil {
 		g.returned[request.Node] = returned{request.UID, now}
 		b.changed.Emit(name)
 	}

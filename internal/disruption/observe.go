@@ -23,6 +23,7 @@ import (
 func (b *Budgets) observe(ctx context.Context, g *group) (*plan.Input, error) {
 	observed, err := b.latest(ctx, g)
 	if err != nil || observed.Spec.Disruption == nil {
+		g.sweep(b.Clock.Now())
 		return &plan.Input{Now: b.Clock.Now(), Group: observed, Waiting: &g.queue}, err
 	}
 	nodes, err := b.Membership.Members(ctx, g.name)

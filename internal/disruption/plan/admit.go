@@ -74,9 +74,9 @@ type Input struct {
 	Admissions []v1alpha1.Reservation
 	// Missing is how many Nodes the MachineSets of the group lack, growth aside. NotCreated has how many Machines each capability has deleted for
 	// which there is no new one yet.
-	Missing int
+	Missing    int
 	NotCreated map[v1alpha1.Capability]int
-	Window  Window
+	Window     Window
 	// Waiting are the requests of the group that wait.
 	Waiting *Queue
 }
@@ -125,6 +125,9 @@ func Admit(in *Input, request *Request) Answer {
 	}
 	answer := Answer{Allowed: true, Admission: in.admission(request), Counts: counts}
 	if in.reports(request) {
+		if t.recorded >= MaxReservations {
+			answer.Admission = nil
+		}
 		return in.report(answer, refused)
 	}
 	if refused == nil && !hasPlace {
@@ -174,9 +177,6 @@ func (in *Input) admission(request *Request) *v1alpha1.Reservation {
 func (in *Input) report(answer Answer, refused *denial) Answer {
 	if refused == nil {
 		return answer
-	}
-	if refused.reason == ReasonTooManyReservations {
-		answer.Admission = nil
 	}
 	answer.Reason, answer.Message = ReasonBudgetExceeded, fmt.Sprintf("NodeGroup %s: %s", in.Group.Name, refused.message())
 	return answer

@@ -213,6 +213,7 @@ func TestAdmit_Person(t *testing.T) {
 		"suspended, without a budget":        {newFixture(3, suspended, unlimited), true, ReasonBudgetExceeded, "spec.suspend is set", true},
 		"Report: others wait":                {newFixture(3, withWaiting("n1", remediation, 2*time.Hour)), true, "", "", false},
 		"Report: reservations full":          {newFixture(3, withManyReservations), true, ReasonBudgetExceeded, "512", true},
+		"Report: suspended, full":            {newFixture(3, suspended, withManyReservations), true, ReasonBudgetExceeded, "spec.suspend is set", true},
 		"Queue: within the budget":           {newFixture(3, queue), true, "", "", false},
 		"Queue: budget exhausted":            {newFixture(3, queue, withNode(1, cordoned)), false, ReasonBudgetExhausted, "n1 (Cordoned)", true},
 		"Queue: suspended":                   {newFixture(3, queue, suspended), false, ReasonSuspended, "spec.suspend is set", true},

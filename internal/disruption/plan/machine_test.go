@@ -150,6 +150,7 @@ func TestAddMachines(t *testing.T) {
 		"its Node says that it is Ready from tomorrow on": {of(3, made(ready(-24*time.Hour))), Counts{3, 1, 0, 0}, 0},
 		"its Node is Ready again much later":              {of(3, made(ready(time.Second), old)), Counts{3, 1, 1, 0}, 0},
 		"it is not Ready for too long a time":             {of(4, made(old)), Counts{3, 1, 0, 0}, 0},
+		"so is one beside what its MachineSet lacks":      {of(4, made(old, func(m *NewMachine) { m.Surge = true })), Counts{4, 1, 1, 1}, 0},
 		"one that has not been created":                   {Machines{Sets: []MachineSet{{Wanted: 4, Nodes: 3, NotCreated: 1}}}, Counts{4, 1, 1, 1}, 1},
 		"the other one had no Node either":                {of(3, made(func(m *NewMachine) { m.Growth = true })), Counts{3, 1, 0, 0}, 1},
 		"the Machine of a Node is being deleted":          {Machines{Deleted: []string{"n0"}}, Counts{3, 1, 1, 0}, 0},

@@ -37,9 +37,10 @@ type NewMachine struct {
 	// For is the UID of the other one, empty for not known, and Capability what it was deleted for.
 	For        types.UID
 	Capability v1alpha1.Capability
-	// Growth reports that the other one had no Node either: the group has not lost one.
-	Growth  bool
-	Created time.Time
+	// Growth reports that the other one had no Node either: the group has not lost one. Surge reports that the other one is not being deleted: the
+	// group does not lack a Node without this one.
+	Growth, Surge bool
+	Created       time.Time
 	// Node is the Node that is a member of the group; empty for none. ReadySince is since when it is Ready, zero for not.
 	Node       string
 	ReadySince time.Time
@@ -96,7 +97,7 @@ func (in *Input) addSet(set *MachineSet, pace Pace, deleted map[types.UID]bool) 
 		}
 		switch {
 		case in.Now.Sub(m.Created) >= deadline:
-			if m.Node == "" && !m.Growth {
+			if m.Node == "" && !m.Growth && !m.Surge {
 				missing--
 			}
 		case m.For == "" || !deleted[m.For]:

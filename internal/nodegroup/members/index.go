@@ -39,8 +39,10 @@ type Index struct {
 	lists  map[string]*list
 	// sets counts the Nodes of each MachineSet by the names of their groups.
 	sets map[types.UID]map[string]int
-	// machines and ofSets are the Machines and the MachineSets, for disruptions.
+	// machines and ofSets are the Machines and the MachineSets, for disruptions; active has those of the Machines that are not being
+	// deleted, by UID.
 	machines map[types.NamespacedName]*machineEntry
+	active   map[types.UID]setKey
 	ofSets   map[setKey]*setEntry
 }
 

@@ -110,9 +110,12 @@ func (x *Index) putMachine(machine *machinev1beta1.Machine) {
 		}
 	}
 	if x.machines == nil {
-		x.machines = map[types.NamespacedName]*machineEntry{}
+		x.machines, x.active = map[types.NamespacedName]*machineEntry{}, map[types.UID]setKey{}
 	}
 	x.machines[key] = m
+	if m.active {
+		x.active[m.uid] = m.set
+	}
 	x.countMachine(key, m, 1)
 }
 
@@ -120,6 +123,7 @@ func (x *Index) dropMachine(key types.NamespacedName) {
 	if before := x.machines[key]; before != nil {
 		x.countMachine(key, before, -1)
 		delete(x.machines, key)
+		delete(x.active, before.uid)
 	}
 }
 
@@ -137,7 +141,7 @@ func requestedAt(machine *machinev1beta1.Machine) time.Time {
 
 // putMachines counts all Machines and MachineSets again. The index is locked.
 func (x *Index) putMachines(ctx context.Context) error {
-	x.machines, x.ofSets = nil, nil
+	x.machines, x.active, x.ofSets = nil, nil, nil
 	if !x.finder.machines() {
 		return nil
 	}
@@ -238,6 +242,8 @@ func (x *Index) describe(of *setEntry, settled time.Time) (out disruptionplan.Ma
 		m := x.machines[key]
 		if m.made != nil {
 			made := *m.made
+			replaced, isActive := x.active[made.For]
+			made.Surge = isActive && replaced == m.set
 			if m.isMember {
 				made.Node, made.ReadySince = m.node, readySince(x.nodes[m.node].node)
 			}

@@ -107,6 +107,32 @@ func TestIndex_Machines(t *testing.T) {
 	}
 }
 
+// TestIndex_Machines_Surge: a Machine that is made in place of one that is still there is none that its MachineSet lacks.
+func TestIndex_Machines_Surge(t *testing.T) {
+	gpu := map[string]string{"pool": "gpu"}
+	for name, c := range map[string]struct {
+		replaced *machinev1beta1.Machine
+		want     bool
+	}{
+		"it is there":         {owedMachine("web", "n1"), true},
+		"it is being deleted": {owedMachine("web", "n1", beingRemoved), false},
+		"it is gone":          {owedMachine("web", "n2"), false},
+		"it is another one's": {owedMachine("db", "n1"), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			web := guardedSet("web", nil)
+			web.Spec.Replicas = new(int32(2))
+			surge := owedMachine("web", "n9", withoutNode, annotated(machineapi.CreatedForAnnotation, "outdated/oursm-n1"))
+			index := newIndex(t, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n0", UID: "uid-n0", Labels: gpu}},
+				web, owedMachine("web", "n0"), c.replaced, surge, newGroup("gpu", bySelector(gpu)).NodeGroup)
+			got, err := index.Machines(t.Context(), "gpu", time.Now())
+			if err != nil || len(got.Sets) != 1 || len(got.Sets[0].New) != 1 || got.Sets[0].New[0].Surge != c.want {
+				t.Errorf("%+v, error %v", got, err)
+			}
+		})
+	}
+}
+
 // TestIndex_Machines_ForgetsControllers: who creates Machines of ever other controllers, and deletes them, leaves nothing behind.
 func TestIndex_Machines_ForgetsControllers(t *testing.T) {
 	index := newIndex(t, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "elsewhere"}})
@@ -118,7 +144,7 @@ func TestIndex_Machines_ForgetsControllers(t *testing.T) {
 		index.setMachine(t.Context(), machine, true)
 		index.setMachine(t.Context(), machine, false)
 	}
-	if len(index.ofSets)+len(index.machines) > 0 {
+	if len(index.ofSets)+len(index.machines)+len(index.active) > 0 {
 		t.Errorf("%d controllers of %d Machines are left", len(index.ofSets), len(index.machines))
 	}
 }

@@ -70,6 +70,11 @@ func TestAdmit_Budget(t *testing.T) {
 		"two reservations of one Node": {
 			newFixture(4, withMax("2"), withReservation("n1", maintenance), withReservation("n1", metadata)), n0, "", "", 0,
 		},
+		"the Node is returning": {newFixture(3, withReturning("n0")), n0, "", "", 0},
+		"the Node is returning, another one is not Ready": {
+			newFixture(3, withReturning("n0"), withNode(1, notReady)), n0, ReasonBudgetExhausted, "2 of 3", Recheck,
+		},
+		"another Node is returning":   {newFixture(3, withReturning("n1")), n0, ReasonBudgetExhausted, "n1 (Returning)", Recheck},
 		"maxUnavailable 0":            {newFixture(3, withMax("0")), n0, ReasonBudgetExhausted, "maxUnavailable is 0", Recheck},
 		"maxUnavailable 0, not Ready": {newFixture(3, withMax("0"), withNode(0, notReady)), n0, "", "", 0},
 		"maxUnavailable 2, one":       {newFixture(3, withMax("2"), withNode(1, cordoned)), n0, "", "", 0},

@@ -175,11 +175,8 @@ func (x *Index) groupOfMachine(ctx context.Context, machine *machinev1beta1.Mach
 	if most > 0 {
 		return name, nil
 	}
-	declared := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: machine.Spec.Labels, Annotations: machine.Spec.Annotations}}
-	if group, _ := Select(x.groups, declared, set); group != nil {
-		return group.Name, nil
-	}
-	return "", nil
+	declared := metav1.ObjectMeta{Labels: machine.Spec.Labels, Annotations: machine.Spec.Annotations}
+	return x.groupDeclared(machine.Namespace, set, declared), nil
 }
 
 // SetUID returns the UID of a MachineSet; empty for none.

@@ -107,6 +107,38 @@ func TestIndex_Machines(t *testing.T) {
 	}
 }
 
+// TestIndex_Machines_OfTenants: what is declared in a namespace without Nodes of the group is no part of it, unless the group has no Nodes at all.
+func TestIndex_Machines_OfTenants(t *testing.T) {
+	gpu := map[string]string{"pool": "gpu"}
+	for name, c := range map[string]struct {
+		namespace, node string
+		want            bool
+	}{
+		"of another namespace":                   {"theirs", "n0", false},
+		"of the namespace of other Nodes":        {"ours", "n0", true},
+		"of another namespace, there is no Node": {"theirs", "elsewhere", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			other := guardedSet("other", nil)
+			other.Namespace, other.Spec.Replicas, other.Status.Replicas = c.namespace, new(int32(5)), 5
+			other.Spec.Template.Spec.Labels = gpu
+			machine := ofSet("m", "other", "", gpu)
+			machine.Namespace = c.namespace
+			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: c.node, UID: "uid-" + types.UID(c.node)}}
+			if c.node == "n0" {
+				node.Labels = gpu
+			}
+			index := newIndex(t, node, guardedSet("web", nil), other, machine, owedMachine("web", "n0"), newGroup("gpu", bySelector(gpu)).NodeGroup)
+			got, err := index.Machines(t.Context(), "gpu", time.Now())
+			isCounted := slices.ContainsFunc(got.Sets, func(set plan.MachineSet) bool { return set.NotCreated == 4 })
+			group, groupErr := index.GroupOf(t.Context(), "Machine/"+c.namespace+"/m")
+			if err != nil || groupErr != nil || isCounted != c.want || (group == "gpu") != c.want {
+				t.Errorf("%+v, the Machine is in the group %q, errors %v and %v", got.Sets, group, err, groupErr)
+			}
+		})
+	}
+}
+
 // TestIndex_Machines_Surge: a Machine that is made in place of one that is still there is none that its MachineSet lacks.
 func TestIndex_Machines_Surge(t *testing.T) {
 	gpu := map[string]string{"pool": "gpu"}

@@ -195,6 +195,17 @@ func TestReturning(t *testing.T) {
 	f.begin(newRequest("n1", upgrade), "")
 }
 
+// TestReturning_AdmissionIsOver: an admission for which nothing has begun, or whose work ended with an earlier process, counts for a minute only.
+func TestReturning_AdmissionIsOver(t *testing.T) {
+	f := newFixture(t)
+	f.minReady = 5 * time.Minute
+	f.begin(newRequest("n0", upgrade), "")
+	f.start()
+	f.begin(newRequest("n1", upgrade), plan.ReasonBudgetExhausted)
+	f.step(plan.AdmissionTime)
+	f.begin(newRequest("n1", upgrade), "")
+}
+
 // TestBegin_Requests: a Node counts for as long as a request for its remediation exists.
 func TestBegin_Requests(t *testing.T) {
 	f := newFixture(t)

@@ -55,9 +55,10 @@ func (b *Budgets) observeNodes(
 	}
 	machines.Requested = append(slices.Clone(machines.Requested), requested...)
 	in.Admissions = g.admissions(in, &machines)
+	leased := len(in.Disrupted)
 	in.Disrupted = append(in.Disrupted, in.Admissions...)
 	in.AddMachines(&machines, pace)
-	g.addReturning(in, pace.MinReady)
+	g.addReturning(in, slices.Concat(in.Disrupted[:leased], in.Disrupted[leased+len(in.Admissions):]), pace.MinReady)
 	return in, nil
 }
 
@@ -77,11 +78,12 @@ func (g *group) admissions(in *plan.Input, machines *plan.Machines) (fresh []v1a
 	return fresh
 }
 
-// addReturning adds the Nodes that have been available for too short a time since their disruption.
-func (g *group) addReturning(in *plan.Input, minReady time.Duration) {
+// addReturning adds the Nodes that have been available for too short a time since their disruption, which shown has without those that were admitted
+// only: that an admission is over says nothing about the Node.
+func (g *group) addReturning(in *plan.Input, shown []v1alpha1.Reservation, minReady time.Duration) {
 	disrupted := map[string]types.UID{}
-	for i := range in.Disrupted {
-		if r := &in.Disrupted[i]; in.Members.Has(r.Node, r.UID) {
+	for i := range shown {
+		if r := &shown[i]; in.Members.Has(r.Node, r.UID) {
 			disrupted[r.Node] = r.UID
 		}
 	}

@@ -210,8 +210,8 @@ func (b *Budgets) admit(ctx context.Context, request *Request, permit *Permit) (
 // errMembership is the cause of the conflict for a Node that the caller sees, and that is not a member of the group that it was in a moment ago.
 var errMembership = errors.New("its Node has changed its group, or the membership does not show it yet")
 
-// observeFor is observe for a request. A member that is missing counts as a Node that is gone, whose disruption takes no place: it must not be one that
-// has just joined another group.
+// observeFor is observe for a request. A member that is missing counts as a Node that is gone, whose disruption takes no place: it must not be one
+// that has just joined another group.
 func (b *Budgets) observeFor(ctx context.Context, g *group, request *Request) (*plan.Input, error) {
 	in, err := b.observe(ctx, g)
 	if err == nil && in.Members != nil && request.Target != nil && !in.Members.Has(request.Target.Name, request.Target.UID) {

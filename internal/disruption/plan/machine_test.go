@@ -136,6 +136,7 @@ func TestAddMachines(t *testing.T) {
 	of := func(wanted int, new ...NewMachine) Machines {
 		return Machines{Sets: []MachineSet{{Wanted: wanted, Nodes: 3, New: new}}}
 	}
+	requested := Requested{Machine: key, UID: "b", Node: "n0", NodeUID: "uid-of-n0"}
 	old := func(m *NewMachine) { m.Created = now.Add(-time.Hour) }
 	for name, c := range map[string]struct {
 		machines Machines
@@ -154,7 +155,7 @@ func TestAddMachines(t *testing.T) {
 		"one that has not been created":                   {Machines{Sets: []MachineSet{{Wanted: 4, Nodes: 3, NotCreated: 1}}}, Counts{4, 1, 1, 1}, 1},
 		"the other one had no Node either":                {of(3, made(func(m *NewMachine) { m.Growth = true })), Counts{3, 1, 0, 0}, 1},
 		"the Machine of a Node is being deleted":          {Machines{Deleted: []string{"n0"}}, Counts{3, 1, 1, 0}, 0},
-		"remediation of a Ready Node was requested":       {Machines{Requested: []Requested{{Machine: key, UID: "b", Node: "n0", NodeUID: "uid-of-n0"}}}, Counts{3, 1, 1, 1}, 1},
+		"remediation of a Ready Node was requested":       {Machines{Requested: []Requested{requested}}, Counts{3, 1, 1, 1}, 1},
 		"remediation of a Machine without a Node":         {Machines{Requested: []Requested{{Machine: key, UID: "b"}}}, Counts{3, 1, 0, 0}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -202,8 +202,9 @@ func (x *Index) groupOfSet(uid types.UID, set *machinev1beta1.MachineSet) (name 
 	return x.groupDeclared(set.Namespace, set, metav1.ObjectMeta{Labels: template.Labels, Annotations: template.Annotations})
 }
 
-// groupDeclared returns the group that selects a MachineSet, nil for none, or a Node with the labels and annotations that are declared for it; empty for
-// none. Tenants declare what they like in their namespaces: of a group with Nodes that is one only where a MachineSet of the namespace has some of them.
+// groupDeclared returns the group that selects a MachineSet, nil for none, or a Node with the labels and annotations that are declared for it; empty
+// for none. Tenants declare what they like in their namespaces: a group that has Nodes is that only where a MachineSet of the namespace has some of
+// them.
 func (x *Index) groupDeclared(namespace string, set *machinev1beta1.MachineSet, declared metav1.ObjectMeta) string {
 	group, _ := Select(x.groups, &corev1.Node{ObjectMeta: declared}, set)
 	switch {

@@ -197,7 +197,7 @@ func (b *Budgets) admit(ctx context.Context, request *Request, permit *Permit) (
 // decide decides about a request. Remediation requests are not watched: before something is allowed they are listed again.
 func (b *Budgets) decide(ctx context.Context, g *group, request *Request, permit *Permit) (in *plan.Input, err error) {
 	for range 2 {
-		if in, err = b.observe(ctx, g); err != nil {
+		if in, err = b.observeFor(ctx, g, request); err != nil {
 			return nil, err
 		}
 		permit.Answer = g.decide(in, &request.Request)
@@ -209,6 +209,19 @@ func (b *Budgets) decide(ctx context.Context, g *group, request *Request, permit
 		}
 	}
 	return in, nil
+}
+
+// errMembership is the cause of the conflict for a Node that the caller sees, and that is not a member of the group that it was in a moment ago.
+var errMembership = errors.New("its Node has changed its group, or the membership does not show it yet")
+
+// observeFor is observe for a request. A member that is missing counts as a Node that is gone, whose disruption takes no place: it must not be one
+// that has just joined another group.
+func (b *Budgets) observeFor(ctx context.Context, g *group, request *Request) (*plan.Input, error) {
+	in, err := b.observe(ctx, g)
+	if err == nil && in.Members != nil && request.Target != nil && !in.Members.Has(request.Target.Name, request.Target.UID) {
+		return nil, apierrors.NewConflict(v1alpha1.GroupVersion.WithResource("nodegroups").GroupResource(), g.name, errMembership)
+	}
+	return in, err
 }
 
 // record writes an admission unless that has been done a moment ago.
@@ -281,7 +294,7 @@ func (b *Budgets) End(ctx context.Context, request *Request) error {
 			g.ended[key], over = now, true
 		}
 	}
-	if over {
+	if over && observed.Spec.Disruption != nil {
 		g.returned[request.Node] = returned{request.UID, now}
 		b.changed.Emit(name)
 	}

@@ -195,10 +195,10 @@ func TestReturning(t *testing.T) {
 	f.begin(newRequest("n1", upgrade), "")
 }
 
-// TestReturning_NotBegun: what was admitted, and has never begun, is free a minute later, whatever minReadySeconds are, also for the next process.
-func TestReturning_NotBegun(t *testing.T) {
+// TestReturning_AdmissionIsOver: an admission for which nothing has begun, or whose work ended with an earlier process, counts for a minute only.
+func TestReturning_AdmissionIsOver(t *testing.T) {
 	f := newFixture(t)
-	f.minReady = 10 * time.Minute
+	f.minReady = 5 * time.Minute
 	f.begin(newRequest("n0", upgrade), "")
 	f.start()
 	f.begin(newRequest("n1", upgrade), plan.ReasonBudgetExhausted)
@@ -269,6 +269,9 @@ func TestBegin_RecordsTimeOfRemediation(t *testing.T) {
 	for name, forge := range map[string]func(*v1alpha1.NodeGroup){
 		"as it is": func(*v1alpha1.NodeGroup) {}, "forged": func(g *v1alpha1.NodeGroup) { g.Status.LastRemediationTime = nil },
 		"long ago": func(g *v1alpha1.NodeGroup) { g.Status.LastRemediationTime = new(metav1.Unix(1, 0)) },
+		"later": func(g *v1alpha1.NodeGroup) {
+			g.Status.LastRemediationTime = new(metav1.NewTime(g.Status.LastRemediationTime.Add(24 * time.Hour)))
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t)
@@ -279,12 +282,33 @@ func TestBegin_RecordsTimeOfRemediation(t *testing.T) {
 				}
 			})
 			f.begin(newRequest("n0", remediation), "")
-			f.change(forge)
+			group := f.group()
+			if forge(group); f.client.Status().Update(t.Context(), group) != nil {
+				t.Fatal("the status was not written")
+			}
 			f.step(9 * time.Minute)
 			f.begin(newRequest("n1", remediation), plan.ReasonRemediationInterval)
 			f.begin(newRequest("n1", upgrade), "")
 			f.step(time.Minute)
 			f.begin(newRequest("n1", remediation), "")
+		})
+	}
+}
+
+// TestBegin_ChangesGroup: a Node that leaves its group while its request waits for others, or came back with another UID, is not one that is gone.
+func TestBegin_ChangesGroup(t *testing.T) {
+	for name, change := range map[string]func(*fixture){
+		"it has left":      func(f *fixture) { f.members.nodes = f.members.nodes[1:] },
+		"it has come back": func(f *fixture) { f.replace(0, func(node *corev1.Node) { node.UID = "another" }) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			f.begin(newRequest("n1", upgrade), "")
+			f.members.beforeMembers = func() { change(f) }
+			permit, _, err := f.budgets.Begin(t.Context(), f.leased(newRequest("n0", upgrade)))
+			if permit.Done(); !apierrors.IsConflict(err) || permit.Allowed {
+				t.Errorf("allowed %v, error %v", permit.Allowed, err)
+			}
 		})
 	}
 }

@@ -65,6 +65,8 @@ type members struct {
 	nodes    []*corev1.Node
 	machines plan.Machines
 	err      error
+	// beforeMembers is called before the Nodes are listed; nil is not.
+	beforeMembers func()
 }
 
 func (m *members) GroupOf(_ context.Context, node string) (string, error) {
@@ -74,7 +76,12 @@ func (m *members) GroupOf(_ context.Context, node string) (string, error) {
 	return "", m.err
 }
 
-func (m *members) Members(context.Context, string) ([]*corev1.Node, error) { return m.nodes, m.err }
+func (m *members) Members(context.Context, string) ([]*corev1.Node, error) {
+	if m.beforeMembers != nil {
+		m.beforeMembers()
+	}
+	return m.nodes, m.err
+}
 
 func (m *members) Machines(context.Context, string, time.Time) (plan.Machines, error) {
 	return m.machines, m.err

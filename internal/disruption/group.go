@@ -90,10 +90,12 @@ func (g *group) decide(in *plan.Input, request *plan.Request) plan.Answer {
 	return answer
 }
 
-// remembering returns an observed group whose last remediation is no earlier than the one that this process has reserved: another writer of the
-// status does not end the interval after it.
-func (g *group) remembering(observed *v1alpha1.NodeGroup) *v1alpha1.NodeGroup {
-	if g.remediated == nil || g.of != observed.UID || !observed.Status.LastRemediationTime.Before(g.remediated) {
+// remembering returns an observed group whose last remediation is no earlier than the one that this process has admitted, and not far ahead: another
+// writer of the status does not end the interval after it.
+func (g *group) remembering(observed *v1alpha1.NodeGroup, now time.Time) *v1alpha1.NodeGroup {
+	last := observed.Status.LastRemediationTime
+	isOurs := g.remediated != nil && g.of == observed.UID
+	if !isOurs || last != nil && !last.Before(g.remediated) && last.Time.Sub(now) < plan.AdmissionTime {
 		return observed
 	}
 	corrected := *observed

@@ -23,6 +23,7 @@ import (
 func (b *Budgets) observe(ctx context.Context, g *group) (*plan.Input, error) {
 	observed, err := b.latest(ctx, g)
 	if err != nil || observed.Spec.Disruption == nil {
+		g.sweep(b.Clock.Now())
 		return &plan.Input{Now: b.Clock.Now(), Group: observed, Waiting: &g.queue}, err
 	}
 	nodes, err := b.Membership.Members(ctx, g.name)
@@ -37,7 +38,7 @@ func (b *Budgets) observe(ctx context.Context, g *group) (*plan.Input, error) {
 func (b *Budgets) observeNodes(
 	ctx context.Context, g *group, observed *v1alpha1.NodeGroup, members *plan.Members,
 ) (*plan.Input, error) {
-	observed = g.remembering(observed)
+	observed = g.remembering(observed, b.Clock.Now())
 	in := &plan.Input{Now: b.Clock.Now(), Group: observed, Waiting: &g.queue, Members: members, Window: b.Windows(observed, b.Clock.Now())}
 	g.sweep(in.Now)
 	if err := b.addLeases(ctx, in); err != nil {
@@ -54,9 +55,10 @@ func (b *Budgets) observeNodes(
 	}
 	machines.Requested = append(slices.Clone(machines.Requested), requested...)
 	in.Admissions = g.admissions(in, &machines)
-	in.AddMachines(&machines, pace)
-	g.addReturning(in, pace.MinReady)
+	leased := len(in.Disrupted)
 	in.Disrupted = append(in.Disrupted, in.Admissions...)
+	in.AddMachines(&machines, pace)
+	g.addReturning(in, slices.Concat(in.Disrupted[:leased], in.Disrupted[leased+len(in.Admissions):]), pace.MinReady)
 	return in, nil
 }
 
@@ -76,12 +78,12 @@ func (g *group) admissions(in *plan.Input, machines *plan.Machines) (fresh []v1a
 	return fresh
 }
 
-// addReturning adds the Nodes that have been available for too short a time since their disruption, before the admissions are added: what was only
-// admitted may have never begun.
-func (g *group) addReturning(in *plan.Input, minReady time.Duration) {
+// addReturning adds the Nodes that have been available for too short a time since their disruption, which shown has without those that were admitted
+// only: that an admission is over says nothing about the Node.
+func (g *group) addReturning(in *plan.Input, shown []v1alpha1.Reservation, minReady time.Duration) {
 	disrupted := map[string]types.UID{}
-	for i := range in.Disrupted {
-		if r := &in.Disrupted[i]; in.Members.Has(r.Node, r.UID) {
+	for i := range shown {
+		if r := &shown[i]; in.Members.Has(r.Node, r.UID) {
 			disrupted[r.Node] = r.UID
 		}
 	}

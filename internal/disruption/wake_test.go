@@ -75,6 +75,26 @@ func TestWake_NodeHasLeft(t *testing.T) {
 	f.begin(newRequest("n1", upgrade), "")
 }
 
+// TestWake_WithoutBudget: a suspended group that has no budget gives up the requests that are not made again, too, and remembers no Nodes.
+func TestWake_WithoutBudget(t *testing.T) {
+	f := newFixture(t)
+	upgrades := f.woken(upgrade)
+	f.change(func(group *v1alpha1.NodeGroup) { group.Spec.Suspend, group.Spec.Disruption = true, nil })
+	f.begin(newRequest("n0", upgrade), plan.ReasonSuspended)
+	f.step(plan.Recheck + plan.Patience)
+	f.wake()
+	f.change(func(group *v1alpha1.NodeGroup) { group.Spec.Suspend = false })
+	f.wake()
+	if got := upgrades(); len(got) > 0 {
+		t.Errorf("%q are woken", got)
+	}
+	f.begin(f.leased(newRequest("n1", upgrade)), "")
+	f.end(f.leased(newRequest("n1", upgrade)))
+	if g := f.budgets.group(groupName); len(g.returned)+g.queue.Len() > 0 {
+		t.Errorf("left are %v and %d requests", g.returned, g.queue.Len())
+	}
+}
+
 // A request that is not made again does not keep others waiting.
 func TestWake_RequestIsNotMadeAgain(t *testing.T) {
 	f := newFixture(t)

@@ -128,6 +128,9 @@ func Admit(in *Input, request *Request) Answer {
 	}
 	answer := Answer{Allowed: true, Admission: in.admission(request), Counts: counts}
 	if in.reports(request) {
+		if t.recorded >= MaxReservations {
+			answer.Admission = nil
+		}
 		return in.report(answer, refused)
 	}
 	if refused == nil && !hasPlace {
@@ -177,9 +180,6 @@ func (in *Input) admission(request *Request) *v1alpha1.Reservation {
 func (in *Input) report(answer Answer, refused *denial) Answer {
 	if refused == nil {
 		return answer
-	}
-	if refused.reason == ReasonTooManyReservations {
-		answer.Admission = nil
 	}
 	answer.Reason, answer.Message = ReasonBudgetExceeded, fmt.Sprintf("NodeGroup %s: %s", in.Group.Name, refused.message())
 	return answer

@@ -71,6 +71,11 @@ func TestAdmit_Budget(t *testing.T) {
 		"two reservations of one Node": {
 			newFixture(4, withMax("2"), withReservation("n1", maintenance), withReservation("n1", metadata)), n0, "", "", 0,
 		},
+		"the Node is returning": {newFixture(3, withReturning("n0")), n0, "", "", 0},
+		"the Node is returning, another one is not Ready": {
+			newFixture(3, withReturning("n0"), withNode(1, notReady)), n0, ReasonBudgetExhausted, "2 of 3", Recheck,
+		},
+		"another Node is returning":   {newFixture(3, withReturning("n1")), n0, ReasonBudgetExhausted, "n1 (Returning)", Recheck},
 		"maxUnavailable 0":            {newFixture(3, withMax("0")), n0, ReasonBudgetExhausted, "maxUnavailable is 0", Recheck},
 		"maxUnavailable 0, not Ready": {newFixture(3, withMax("0"), withNode(0, notReady)), n0, "", "", 0},
 		"maxUnavailable 2, one":       {newFixture(3, withMax("2"), withNode(1, cordoned)), n0, "", "", 0},
@@ -156,6 +161,12 @@ func TestAdmit_Ceilings(t *testing.T) {
 		"remediation: the last one by a clock that was a day ahead": {
 			newFixture(6, max, limits("2", time.Hour), remediated(-24*time.Hour)), newRequest("n0", remediation), "", "", 0,
 		},
+		"remediation: interval not over, and another by a clock that was a day ahead": {
+			newFixture(6, max, limits("2", time.Hour), remediated(time.Minute), withReservation("n1", remediation), func(f *fixture) {
+				f.Disrupted[0].Time = metav1.NewTime(now.Add(24 * time.Hour))
+			}),
+			newRequest("n0", remediation), ReasonRemediationInterval, "", Recheck,
+		},
 		"remediation limits another capability": {dead, newRequest("n2", upgrade), "", "", 0},
 	} {
 		t.Run(name, test.run)
@@ -208,6 +219,7 @@ func TestAdmit_Person(t *testing.T) {
 		"suspended, without a budget":        {newFixture(3, suspended, unlimited), true, ReasonBudgetExceeded, "spec.suspend is set", true},
 		"Report: others wait":                {newFixture(3, withWaiting("n1", remediation, 2*time.Hour)), true, "", "", false},
 		"Report: reservations full":          {newFixture(3, withManyReservations), true, ReasonBudgetExceeded, "512", true},
+		"Report: suspended, full":            {newFixture(3, suspended, withManyReservations), true, ReasonBudgetExceeded, "spec.suspend is set", true},
 		"Queue: within the budget":           {newFixture(3, queue), true, "", "", false},
 		"Queue: budget exhausted":            {newFixture(3, queue, withNode(1, cordoned)), false, ReasonBudgetExhausted, "n1 (Cordoned)", true},
 		"Queue: suspended":                   {newFixture(3, queue, suspended), false, ReasonSuspended, "spec.suspend is set", true},

@@ -30,7 +30,7 @@ func (t *tally) check(in *Input, request *Request) *denial {
 	switch {
 	case t.isReserved(at):
 		return nil
-	case t.ReservedReady >= t.Limit, t.Unavailable >= t.Limit && !t.isUnavailable(&member):
+	case t.ReservedReady >= t.Limit, t.leavesNone(&member):
 		counts := t.Counts
 		return &denial{ReasonBudgetExhausted, func() string {
 			text := fmt.Sprintf("%d of %d Nodes are unavailable, and maxUnavailable is %s",
@@ -42,6 +42,15 @@ func (t *tally) check(in *Input, request *Request) *denial {
 		}, Recheck}
 	}
 	return nil
+}
+
+// leavesNone reports whether the disruption of a Ready member would be one too many: one that is unavailable already makes none more so, but one that
+// is returning works, and counts only as what it is about to become.
+func (t *tally) leavesNone(member *Member) bool {
+	if member.Sign == "" && t.signs[member.Name] == SignReturning {
+		return t.Unavailable-1 >= t.Limit
+	}
+	return t.Unavailable >= t.Limit && !t.isUnavailable(member)
 }
 
 // checkCapability compares a request with the ceilings of its capability, which count every Node that is reserved for it.
@@ -82,8 +91,7 @@ func (t *tally) checkRemediation(in *Input, inFlight int) *denial {
 		return nil
 	}
 	next := t.remediated.Add(pace.MinInterval.Duration)
-	// A time that lies farther ahead than the interval was recorded by a clock that was wrong.
-	if !in.Now.Before(next) || t.remediated.Sub(in.Now) > pace.MinInterval.Duration {
+	if !in.Now.Before(next) {
 		return nil
 	}
 	const text = "the last remediation began at %s, and minInterval is %s"

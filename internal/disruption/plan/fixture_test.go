@@ -84,6 +84,10 @@ func withReservation(node string, capability v1alpha1.Capability) func(*fixture)
 
 func withLease(node string) func(*fixture) { return func(f *fixture) { f.Signs[node] = SignLeased } }
 
+func withReturning(node string) func(*fixture) {
+	return func(f *fixture) { f.Signs[node] = SignReturning }
+}
+
 func withWindow(window Window) func(*fixture) { return func(f *fixture) { f.Window = window } }
 
 // withWaiting adds a request that has waited for some time.

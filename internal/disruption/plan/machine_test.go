@@ -136,32 +136,31 @@ func TestAddMachines(t *testing.T) {
 	of := func(wanted int, new ...NewMachine) Machines {
 		return Machines{Sets: []MachineSet{{Wanted: wanted, Nodes: 3, New: new}}}
 	}
+	requested := Requested{Machine: key, UID: "b", Node: "n0", NodeUID: "uid-of-n0"}
 	old := func(m *NewMachine) { m.Created = now.Add(-time.Hour) }
 	for name, c := range map[string]struct {
 		machines Machines
 		want     Counts
 		inFlight int
 	}{
-		"all are there":                          {of(3), Counts{3, 1, 0, 0}, 0},
-		"a new Machine has no Node yet":          {of(4, made()), Counts{4, 1, 1, 1}, 1},
-		"its Node is joining, or not Ready":      {of(4, made(func(m *NewMachine) { m.Node = "n9" })), Counts{4, 1, 1, 1}, 1},
-		"its Node is Ready for too short a time": {of(3, made(ready(time.Second))), Counts{3, 1, 1, 0}, 1},
-		"its Node is available":                  {of(3, made(ready(time.Minute))), Counts{3, 1, 0, 0}, 0},
-		"it is not Ready for too long a time":    {of(4, made(old)), Counts{3, 1, 0, 0}, 0},
-		"one that has not been created":          {Machines{Sets: []MachineSet{{Wanted: 4, Nodes: 3, NotCreated: 1}}}, Counts{4, 1, 1, 1}, 1},
-		"the other one had no Node either":       {of(3, made(func(m *NewMachine) { m.Growth = true })), Counts{3, 1, 0, 0}, 1},
-		"the Machine of a Node is being deleted": {Machines{Deleted: []string{"n0"}}, Counts{3, 1, 1, 0}, 0},
-		"remediation of a Ready Node was requested": {
-			Machines{Requested: []Requested{{Machine: key, UID: "b", Node: "n0", NodeUID: "uid-of-n0"}}}, Counts{3, 1, 1, 1}, 1,
-		},
-		"remediation of a Machine without a Node": {Machines{Requested: []Requested{{Machine: key, UID: "b"}}}, Counts{3, 1, 0, 0}, 1},
+		"all are there":                                   {of(3), Counts{3, 1, 0, 0}, 0},
+		"a new Machine has no Node yet":                   {of(4, made()), Counts{4, 1, 1, 1}, 1},
+		"its Node is joining, or not Ready":               {of(4, made(func(m *NewMachine) { m.Node = "n9" })), Counts{4, 1, 1, 1}, 1},
+		"its Node is Ready for too short a time":          {of(3, made(ready(time.Second))), Counts{3, 1, 1, 0}, 1},
+		"its Node is available":                           {of(3, made(ready(time.Minute))), Counts{3, 1, 0, 0}, 0},
+		"its Node says that it is Ready from tomorrow on": {of(3, made(ready(-24*time.Hour))), Counts{3, 1, 0, 0}, 0},
+		"its Node is Ready again much later":              {of(3, made(ready(time.Second), old)), Counts{3, 1, 1, 0}, 0},
+		"it is not Ready for too long a time":             {of(4, made(old)), Counts{3, 1, 0, 0}, 0},
+		"so is one beside what its MachineSet lacks":      {of(4, made(old, func(m *NewMachine) { m.Surge = true })), Counts{4, 1, 1, 1}, 0},
+		"one that has not been created":                   {Machines{Sets: []MachineSet{{Wanted: 4, Nodes: 3, NotCreated: 1}}}, Counts{4, 1, 1, 1}, 1},
+		"the other one had no Node either":                {of(3, made(func(m *NewMachine) { m.Growth = true })), Counts{3, 1, 0, 0}, 1},
+		"the Machine of a Node is being deleted":          {Machines{Deleted: []string{"n0"}}, Counts{3, 1, 1, 0}, 0},
+		"remediation of a Ready Node was requested":       {Machines{Requested: []Requested{requested}}, Counts{3, 1, 1, 1}, 1},
+		"remediation of a Machine without a Node":         {Machines{Requested: []Requested{{Machine: key, UID: "b"}}}, Counts{3, 1, 0, 0}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(3)
 			f.AddMachines(&c.machines, pace)
-			if names := newTally(&f.Input).names(); (c.want.Unavailable > 0) != (names != "") {
-				t.Errorf("unavailable are %q", names)
-			}
 			if got := newTally(&f.Input); got.Counts != c.want || got.inFlight[remediation] != c.inFlight {
 				t.Errorf("the counts are %+v with %d in flight, want %+v with %d", got.Counts, got.inFlight[remediation], c.want, c.inFlight)
 			}

@@ -37,9 +37,10 @@ type NewMachine struct {
 	// For is the UID of the other one, empty for not known, and Capability what it was deleted for.
 	For        types.UID
 	Capability v1alpha1.Capability
-	// Growth reports that the other one had no Node either: the group has not lost one.
-	Growth  bool
-	Created time.Time
+	// Growth reports that the other one had no Node either: the group has not lost one. Surge reports that the other one is not being deleted: the
+	// group does not lack a Node without this one.
+	Growth, Surge bool
+	Created       time.Time
 	// Node is the Node that is a member of the group; empty for none. ReadySince is since when it is Ready, zero for not.
 	Node       string
 	ReadySince time.Time
@@ -85,19 +86,21 @@ func (in *Input) addSet(set *MachineSet, pace Pace, deleted map[types.UID]bool) 
 	missing := set.Wanted - set.Nodes
 	for i := range set.New {
 		m := &set.New[i]
-		state := m.state(pace, in.Now)
-		switch state {
-		case settled:
+		isReady, isAvailable := m.readiness(in.Now, pace.MinReady)
+		if isAvailable {
 			continue
-		case tooLate:
-			if m.Node == "" && !m.Growth {
+		}
+		deadline := pace.Deadline
+		if isReady {
+			in.Sign(m.Node, SignReturning)
+			deadline += pace.MinReady
+		}
+		switch {
+		case in.Now.Sub(m.Created) >= deadline:
+			if m.Node == "" && !m.Growth && !m.Surge {
 				missing--
 			}
-			continue
-		case returning:
-			in.Sign(m.Node, SignReturning)
-		}
-		if m.For == "" || !deleted[m.For] {
+		case m.For == "" || !deleted[m.For]:
 			in.Disrupted = append(in.Disrupted, m.disruption())
 		}
 	}
@@ -110,25 +113,12 @@ func (in *Input) addSet(set *MachineSet, pace Pace, deleted map[types.UID]bool) 
 	}
 }
 
-// states of a Machine that is made in place of another one.
-const (
-	starting  = "starting"
-	tooLate   = "too late"
-	returning = "returning"
-	settled   = "settled"
-)
-
-// state returns how far a Machine is: it has no Ready Node yet, or has none for too long, or for too short a time, or its Node is available.
-func (m *NewMachine) state(pace Pace, now time.Time) string {
-	switch isReady := m.Node != "" && !m.ReadySince.IsZero(); {
-	case isReady && now.Sub(m.ReadySince) >= pace.MinReady:
-		return settled
-	case isReady:
-		return returning
-	case now.Sub(m.Created) >= pace.Deadline:
-		return tooLate
-	}
-	return starting
+// readiness reports whether the Node is Ready, and whether it has been that for long enough. The kubelet says since when: a time that lies farther
+// ahead than the interval was said by a clock that was wrong.
+func (m *NewMachine) readiness(now time.Time, minReady time.Duration) (isReady, isAvailable bool) {
+	isReady = m.Node != "" && !m.ReadySince.IsZero()
+	age := now.Sub(m.ReadySince)
+	return isReady, isReady && (age >= minReady || age < -minReady)
 }
 
 // Sign adds a sign that is no part of a Node, unless the Node has one.

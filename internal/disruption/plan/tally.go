@@ -39,8 +39,9 @@ type tally struct {
 	reserved map[place]capabilities
 	inFlight map[v1alpha1.Capability]int
 	recorded int
-	// remediated is when the last remediation began.
-	remediated time.Time
+	// remediated is when the last remediation began, of those before latest: a time that lies farther ahead was recorded by a clock that was wrong, and
+	// does not end the interval.
+	remediated, latest time.Time
 }
 
 // place identifies a Node, or a Machine that has none. A Node that was deleted and created again has another UID.
@@ -71,8 +72,11 @@ func newTally(in *Input) *tally {
 		members: in.Members, signs: in.Signs, missing: in.Missing,
 		reserved: make(map[place]capabilities, len(in.Disrupted)+1), inFlight: map[v1alpha1.Capability]int{},
 	}
+	if pace := in.Group.Spec.Disruption.Remediation; pace != nil && pace.MinInterval != nil {
+		t.latest = in.Now.Add(pace.MinInterval.Duration)
+	}
 	if last := in.Group.Status.LastRemediationTime; last != nil {
-		t.remediated = last.Time
+		t.remediate(last.Time)
 	}
 	t.Expected, t.Unavailable, t.ReservedReady = in.Members.initialized+in.Missing, len(in.Members.unavailable)+in.Missing, in.Missing
 	for name := range in.Signs {
@@ -88,11 +92,17 @@ func newTally(in *Input) *tally {
 	return t
 }
 
+func (t *tally) remediate(at time.Time) {
+	if at.After(t.remediated) && !at.After(t.latest) {
+		t.remediated = at
+	}
+}
+
 // reserve counts a reservation. Two reservations of a Node disrupt one Node.
 func (t *tally) reserve(r *v1alpha1.Reservation) {
 	at := place{r.Node, r.UID}
-	if r.Capability == v1alpha1.CapabilityRemediation && r.Time.After(t.remediated) {
-		t.remediated = r.Time.Time
+	if r.Capability == v1alpha1.CapabilityRemediation {
+		t.remediate(r.Time.Time)
 	}
 	before := t.reserved[at]
 	t.reserved[at] = before | bit(r.Capability)

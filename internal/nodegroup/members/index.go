@@ -39,16 +39,18 @@ type Index struct {
 	lists  map[string]*list
 	// sets counts the Nodes of each MachineSet by the names of their groups.
 	sets map[types.UID]map[string]int
-	// machines and ofSets are the Machines and the MachineSets, for disruptions.
+	// machines and ofSets are the Machines and the MachineSets, for disruptions; active has those of the Machines that are not being
+	// deleted, by UID.
 	machines map[types.NamespacedName]*machineEntry
-	ofSets   map[types.UID]*setEntry
+	active   map[types.UID]setKey
+	ofSets   map[setKey]*setEntry
 }
 
-// entry is a Node, the name of its group, and the MachineSet of its Machine; empty for none.
+// entry is a Node, the name of its group, and its Machine and the MachineSet of that; empty for none.
 type entry struct {
-	node  *corev1.Node
-	group string
-	set   types.UID
+	node         *corev1.Node
+	group        string
+	set, machine types.UID
 }
 
 // list has the Nodes of a group, by name. It is copied before it changes once it has been handed out.
@@ -173,11 +175,8 @@ func (x *Index) groupOfMachine(ctx context.Context, machine *machinev1beta1.Mach
 	if most > 0 {
 		return name, nil
 	}
-	declared := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: machine.Spec.Labels, Annotations: machine.Spec.Annotations}}
-	if group, _ := Select(x.groups, declared, set); group != nil {
-		return group.Name, nil
-	}
-	return "", nil
+	declared := metav1.ObjectMeta{Labels: machine.Spec.Labels, Annotations: machine.Spec.Annotations}
+	return x.groupDeclared(machine.Namespace, set, declared), nil
 }
 
 // SetUID returns the UID of a MachineSet; empty for none.
@@ -292,6 +291,9 @@ func (x *Index) find(ctx context.Context, node *corev1.Node) (entry, error) {
 	if err == nil && assignment.Group != nil {
 		found.group = assignment.Group.Name
 	}
+	if assignment.Machine != nil {
+		found.machine = assignment.Machine.UID
+	}
 	return found, err
 }
 
@@ -308,7 +310,6 @@ func (x *Index) count(of entry, change int) {
 	if counts[of.group] += change; counts[of.group] <= 0 {
 		delete(counts, of.group)
 	}
-	x.setOf(of.set).isGrouped = false
 	if len(counts) == 0 {
 		delete(x.sets, of.set)
 	}
@@ -356,20 +357,19 @@ func (x *Index) setSet(set *machinev1beta1.MachineSet) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.ready && !x.stale {
-		of := x.setOf(set.UID)
-		of.set, of.isGrouped = set, false
+		x.setOf(setKey{set.Namespace, set.UID}).set = set
 	}
 }
 
 func (x *Index) assign(ctx context.Context, node *corev1.Node) {
 	before, found := x.nodes[node.Name]
 	if !x.ready || x.stale {
-		x.nodes[node.Name], x.stale = entry{node, before.group, before.set}, true
+		x.nodes[node.Name], x.stale = entry{node, before.group, before.set, before.machine}, true
 		return
 	}
 	now, err := x.find(ctx, node)
 	if err != nil {
-		now.group, now.set, x.stale = before.group, before.set, true // the next question finds it, or says why not
+		now.group, now.set, now.machine, x.stale = before.group, before.set, before.machine, true // the next question finds it, or says why not
 	}
 	x.nodes[node.Name] = now
 	x.count(before, -1)

@@ -17,13 +17,14 @@ import (
 
 // machineEntry is what is known of a Machine.
 type machineEntry struct {
-	uid, set types.UID
-	active   bool
+	uid    types.UID
+	set    setKey
+	active bool
 	// node and nodeUID are those of the Node that status.nodeRef names; empty for none. isMember reports that this Node exists and is initialized.
 	node     string
 	nodeUID  types.UID
 	isMember bool
-	// grows reports that the Machine adds to what its MachineSet had, and has had no Node.
+	// grows reports that the Machine adds to what its MachineSet had, and has had no initialized Node.
 	grows bool
 	// made is what it was made for; nil for growth.
 	made *disruptionplan.NewMachine
@@ -31,14 +32,17 @@ type machineEntry struct {
 	requested time.Time
 }
 
-// setEntry is what is known of a MachineSet and its Machines.
+// setKey identifies the controller of Machines: a Machine of another namespace that names its UID is not one of them.
+type setKey struct {
+	namespace string
+	uid       types.UID
+}
+
+// setEntry is what is known of a MachineSet and its Machines, or of the Machines of another controller, or of none.
 type setEntry struct {
 	set *machinev1beta1.MachineSet
-	// group is the NodeGroup of its Nodes, if isGrouped reports that it is known.
-	group     string
-	isGrouped bool
-	// active, nodes and growing count its Machines: those that are not being deleted, those with an initialized Node, and those that grow.
-	active, nodes, growing int
+	// machines counts its Machines; active, nodes and growing those that are not being deleted, those with an initialized Node, and those that grow.
+	machines, active, nodes, growing int
 	// unusual are the Machines that show more than a Node does.
 	unusual map[types.NamespacedName]bool
 }
@@ -50,11 +54,8 @@ func (m *machineEntry) isUnusual() bool {
 
 // count adds a Machine to those of its MachineSet, or takes it from them.
 func (x *Index) countMachine(key types.NamespacedName, m *machineEntry, change int) {
-	if m.set == "" {
-		return
-	}
 	of := x.setOf(m.set)
-	for counted, isCounted := range map[*int]bool{&of.active: m.active, &of.nodes: m.isMember, &of.growing: m.active && m.grows} {
+	for counted, isCounted := range map[*int]bool{&of.machines: true, &of.active: m.active, &of.nodes: m.isMember, &of.growing: m.active && m.grows} {
 		if isCounted {
 			*counted += change
 		}
@@ -63,50 +64,58 @@ func (x *Index) countMachine(key types.NamespacedName, m *machineEntry, change i
 	if change > 0 && m.isUnusual() {
 		of.unusual[key] = true
 	}
+	if of.machines == 0 && of.set == nil {
+		delete(x.ofSets, m.set)
+	}
 }
 
-func (x *Index) setOf(uid types.UID) *setEntry {
+func (x *Index) setOf(key setKey) *setEntry {
 	if x.ofSets == nil {
-		x.ofSets = map[types.UID]*setEntry{}
+		x.ofSets = map[setKey]*setEntry{}
 	}
-	if x.ofSets[uid] == nil {
-		x.ofSets[uid] = &setEntry{unusual: map[types.NamespacedName]bool{}}
+	if x.ofSets[key] == nil {
+		x.ofSets[key] = &setEntry{unusual: map[types.NamespacedName]bool{}}
 	}
-	return x.ofSets[uid]
+	return x.ofSets[key]
 }
 
 // putMachine counts a Machine as the cache has it. The index is locked.
 func (x *Index) putMachine(machine *machinev1beta1.Machine) {
 	key := client.ObjectKeyFromObject(machine)
 	x.dropMachine(key)
-	m := &machineEntry{uid: machine.UID, set: controllerUID(machine), active: machine.DeletionTimestamp == nil}
+	m := &machineEntry{uid: machine.UID, set: setKey{machine.Namespace, controllerUID(machine)}, active: machine.DeletionTimestamp == nil}
 	if ref := machine.Status.NodeRef; ref != nil {
 		m.node, m.nodeUID = ref.Name, ref.UID
 	}
+	isNew := m.node == ""
 	if known, found := x.nodes[m.node]; found && (m.nodeUID == "" || known.node.UID == m.nodeUID) {
 		m.isMember, m.nodeUID = !disruptionplan.IsJoining(known.node), known.node.UID
+		isNew = !m.isMember
 	}
 	m.requested = requestedAt(machine)
 	reason, replaced := machineapi.CreatedFor(machine)
 	_, isDrovers := machine.Annotations[machineapi.TemplateHashAnnotation]
 	switch {
 	case reason == machineapi.CreatedForGrowth && replaced == "", reason == "" && !isDrovers:
-		m.grows = m.node == ""
+		m.grows = isNew
 	case m.active:
 		// Drover has marked none before it had this annotation.
 		m.made = &disruptionplan.NewMachine{
 			Machine: key, UID: machine.UID, For: replaced, Capability: v1alpha1.CapabilityRemediation, Created: machine.CreationTimestamp.Time,
 			Growth: reason == machineapi.CreatedForGrowth,
 		}
-		m.grows = m.made.Growth && m.node == ""
+		m.grows = m.made.Growth && isNew
 		if reason == machineapi.CreatedForOutdated {
 			m.made.Capability = v1alpha1.CapabilityReplacement
 		}
 	}
 	if x.machines == nil {
-		x.machines = map[types.NamespacedName]*machineEntry{}
+		x.machines, x.active = map[types.NamespacedName]*machineEntry{}, map[types.UID]setKey{}
 	}
 	x.machines[key] = m
+	if m.active {
+		x.active[m.uid] = m.set
+	}
 	x.countMachine(key, m, 1)
 }
 
@@ -114,6 +123,7 @@ func (x *Index) dropMachine(key types.NamespacedName) {
 	if before := x.machines[key]; before != nil {
 		x.countMachine(key, before, -1)
 		delete(x.machines, key)
+		delete(x.active, before.uid)
 	}
 }
 
@@ -131,7 +141,7 @@ func requestedAt(machine *machinev1beta1.Machine) time.Time {
 
 // putMachines counts all Machines and MachineSets again. The index is locked.
 func (x *Index) putMachines(ctx context.Context) error {
-	x.machines, x.ofSets = nil, nil
+	x.machines, x.active, x.ofSets = nil, nil, nil
 	if !x.finder.machines() {
 		return nil
 	}
@@ -144,7 +154,7 @@ func (x *Index) putMachines(ctx context.Context) error {
 		return err
 	}
 	for i := range sets.Items {
-		x.setOf(sets.Items[i].UID).set = &sets.Items[i]
+		x.setOf(setKey{sets.Items[i].Namespace, sets.Items[i].UID}).set = &sets.Items[i]
 	}
 	for i := range machines.Items {
 		x.putMachine(&machines.Items[i])
@@ -160,17 +170,12 @@ func (x *Index) Machines(ctx context.Context, group string, settled time.Time) (
 	if err := x.refresh(ctx); err != nil {
 		return out, err
 	}
-	for uid, of := range x.ofSets {
-		if of.set == nil || of.set.DeletionTimestamp != nil {
-			continue
+	for key, of := range x.ofSets {
+		isOfGroup := of.set != nil && of.set.DeletionTimestamp == nil && x.groupOfSet(key.uid, of.set) == group
+		x.addUnusual(of, group, isOfGroup, &out)
+		if isOfGroup {
+			out.Sets = append(out.Sets, x.describe(of, settled))
 		}
-		if !of.isGrouped {
-			of.group, of.isGrouped = x.groupOfSet(uid, of.set), true
-		}
-		if of.group != group {
-			continue
-		}
-		out.Sets = append(out.Sets, x.describe(of, settled, &out))
 	}
 	out.IsActive = func(machine types.NamespacedName, uid types.UID) bool {
 		x.mu.Lock()
@@ -194,15 +199,51 @@ func (x *Index) groupOfSet(uid types.UID, set *machinev1beta1.MachineSet) (name 
 		return name
 	}
 	template := &set.Spec.Template.Spec
-	declared := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: template.Labels, Annotations: template.Annotations}}
-	if group, _ := Select(x.groups, declared, set); group != nil {
+	return x.groupDeclared(set.Namespace, set, metav1.ObjectMeta{Labels: template.Labels, Annotations: template.Annotations})
+}
+
+// groupDeclared returns the group that selects a MachineSet, nil for none, or a Node with the labels and annotations that are declared for it; empty
+// for none. Tenants declare what they like in their namespaces: a group that has Nodes is that only where a MachineSet of the namespace has some of
+// them.
+func (x *Index) groupDeclared(namespace string, set *machinev1beta1.MachineSet, declared metav1.ObjectMeta) string {
+	group, _ := Select(x.groups, &corev1.Node{ObjectMeta: declared}, set)
+	switch {
+	case group == nil:
+		return ""
+	case set != nil && group.SelectsSet(set), x.lists[group.Name] == nil, len(x.lists[group.Name].nodes) == 0:
 		return group.Name
+	}
+	for key := range x.ofSets {
+		if key.namespace == namespace && x.sets[key.uid][group.Name] > 0 {
+			return group.Name
+		}
 	}
 	return ""
 }
 
-// describe returns a MachineSet as decisions need it, and adds its Machines that are being deleted or were handed over.
-func (x *Index) describe(of *setEntry, settled time.Time, machines *disruptionplan.Machines) (out disruptionplan.MachineSet) {
+// addUnusual adds the Machines that are being deleted or were handed over: to the group of their Node, whatever their MachineSet, and those without a
+// Node to the group of the MachineSet. A Machine of another MachineSet, or of none, counts only if it is the Node's: others may name the Node, too.
+func (x *Index) addUnusual(of *setEntry, group string, isOfGroup bool, machines *disruptionplan.Machines) {
+	for key := range of.unusual {
+		m := x.machines[key]
+		known, counts := x.nodes[m.node], isOfGroup
+		if m.isMember {
+			counts = known.group == group && (isOfGroup || known.machine == m.uid)
+		}
+		if !counts {
+			continue
+		}
+		if m.isMember && !m.active {
+			machines.Deleted = append(machines.Deleted, m.node)
+		}
+		if !m.requested.IsZero() {
+			machines.Requested = append(machines.Requested, x.requestOf(key, m))
+		}
+	}
+}
+
+// describe returns a MachineSet as decisions need it.
+func (x *Index) describe(of *setEntry, settled time.Time) (out disruptionplan.MachineSet) {
 	if of.set.Spec.Replicas != nil {
 		replicas := int(*of.set.Spec.Replicas)
 		reached := max(int(of.set.Status.Replicas), machineapi.ReachedReplicas(of.set))
@@ -214,14 +255,10 @@ func (x *Index) describe(of *setEntry, settled time.Time, machines *disruptionpl
 	out.Nodes = of.nodes
 	for key := range of.unusual {
 		m := x.machines[key]
-		if m.isMember && !m.active {
-			machines.Deleted = append(machines.Deleted, m.node)
-		}
-		if !m.requested.IsZero() {
-			machines.Requested = append(machines.Requested, x.requestOf(key, m))
-		}
 		if m.made != nil {
 			made := *m.made
+			replaced, isActive := x.active[made.For]
+			made.Surge = isActive && replaced == m.set
 			if m.isMember {
 				made.Node, made.ReadySince = m.node, readySince(x.nodes[m.node].node)
 			}

@@ -1,7 +1,7 @@
 package members
 
 import (
-	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -11,187 +11,172 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/drover-io/drover/api/drover/v1alpha1"
+	"github.com/drover-io/drover/internal/disruption/plan"
 	"github.com/drover-io/drover/internal/machineapi"
 )
 
-// owedFixture is a NodeGroup of a MachineSet with Machines a, b and c, which have Nodes of their names unless a change takes those away.
-type owedFixture struct {
-	set      *machinev1beta1.MachineSet
-	machines map[string]*machinev1beta1.Machine
-	nodes    map[string]*corev1.Node
-}
-
-func newOwedFixture(changes ...func(*owedFixture)) *owedFixture {
-	f := &owedFixture{machines: map[string]*machinev1beta1.Machine{}, nodes: map[string]*corev1.Node{}}
-	f.set = &machinev1beta1.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ours", Name: "web", UID: "web"}}
-	f.set.Spec.Replicas, f.set.Status.Replicas = new(int32(3)), 3
-	for _, name := range []string{"a", "b", "c"} {
-		f.machines[name] = ofSet(name, "web", name, nil)
-		f.machines[name].Namespace, f.machines[name].UID = "ours", types.UID("m-"+name)
-		f.machines[name].Status.NodeRef.UID = types.UID(name)
-		f.nodes[name] = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}}
-		f.nodes[name].Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
-	}
+// owedMachine returns a Machine of a MachineSet, and of a Node that has its name.
+func owedMachine(set, node string, changes ...func(*machinev1beta1.Machine)) *machinev1beta1.Machine {
+	machine := ofSet("m-"+node, set, node, nil)
 	for _, change := range changes {
-		change(f)
+		change(machine)
 	}
-	return f
+	return machine
 }
 
-func (f *owedFixture) index(t *testing.T) *Index {
-	t.Helper()
-	group := &v1alpha1.NodeGroup{ObjectMeta: metav1.ObjectMeta{Name: "workers", UID: "workers"}}
-	group.Spec.Nodes.MachineSets = &v1alpha1.MachineSetSelection{Namespace: "ours"}
-	objects, entries := []client.Object{group, f.set}, map[string]entry{}
-	for _, machine := range f.machines {
-		objects = append(objects, machine)
-	}
-	for name, node := range f.nodes {
-		objects, entries[name] = append(objects, node), entry{node: node}
-	}
-	return &Index{finder: newFinderOf(t, objects...), ready: true, stale: true, nodes: entries}
+func annotated(key, value string) func(*machinev1beta1.Machine) {
+	return func(machine *machinev1beta1.Machine) { machine.Annotations = map[string]string{key: value} }
 }
 
-func without(name string) func(*owedFixture) {
-	return func(f *owedFixture) { delete(f.machines, name); delete(f.nodes, name) }
+func beingRemoved(machine *machinev1beta1.Machine) { deleting(machine) }
+
+func withoutController(machine *machinev1beta1.Machine) { machine.OwnerReferences = nil }
+
+func foreign(machine *machinev1beta1.Machine) {
+	machine.Namespace, machine.UID = "theirs", "theirs"+types.UID(machine.Name)
 }
 
-func withoutNode(name string) func(*owedFixture) {
-	return func(f *owedFixture) { delete(f.nodes, name) }
-}
+func withoutNode(machine *machinev1beta1.Machine) { machine.Status.NodeRef = nil }
 
-func unlinked(name string) func(*owedFixture) {
-	return func(f *owedFixture) { delete(f.nodes, name); f.machines[name].Status.NodeRef = nil }
-}
-
-func deleted(name string) func(*owedFixture) {
-	return func(f *owedFixture) { f.machines[name] = deleting(f.machines[name]) }
-}
-
-func annotated(name, key, value string) func(*owedFixture) {
-	return func(f *owedFixture) {
-		if f.machines[name].Annotations == nil {
-			f.machines[name].Annotations = map[string]string{}
-		}
-		f.machines[name].Annotations[key] = value
-	}
-}
-
-func replicas(spec, status int32) func(*owedFixture) {
-	return func(f *owedFixture) { f.set.Spec.Replicas, f.set.Status.Replicas = &spec, status }
-}
-
-func joining(name string) func(*owedFixture) {
-	return func(f *owedFixture) {
-		f.nodes[name].Spec.Taints = []corev1.Taint{{Key: "drover.dev/uninitialized", Effect: corev1.TaintEffectNoSchedule}}
-	}
-}
-
-type changes []func(*owedFixture)
-
-// TestIndex_Machines: what a MachineSet lacks is counted by what the cluster shows alone. Wanted are the Nodes of how many, those not created,
-// new, deleted and requested.
+// TestIndex_Machines: what Machines show counts in the group of their Node, or else of their MachineSet, which has the Machines of its namespace.
 func TestIndex_Machines(t *testing.T) {
-	createdFor := machineapi.CreatedForAnnotation
+	gpu, cpu := map[string]string{"pool": "gpu"}, map[string]string{"pool": "cpu"}
+	joining := []corev1.Taint{{Key: plan.TaintUninitialized, Effect: corev1.TaintEffectNoSchedule}}
+	type set = plan.MachineSet
 	for name, c := range map[string]struct {
-		changes changes
-		want    string
+		// machine is one beside those of the Nodes n0 and n1, which are in the group gpu. n2 is in the group cpu, and n3 is joining gpu.
+		machine   *machinev1beta1.Machine
+		replicas  int32
+		reached   int32
+		want      set
+		deleted   []string
+		requested int
 	}{
-		"all are there":                          {nil, "3/3 -0 +0 d0 r0"},
-		"one is being deleted":                   {changes{deleted("a")}, "3/3 -1 +0 d1 r0"},
-		"its Node is gone":                       {changes{deleted("a"), withoutNode("a")}, "2/3 -1 +0 d0 r0"},
-		"it is gone":                             {changes{without("a")}, "2/3 -1 +0 d0 r0"},
-		"the new one has no Node":                {changes{unlinked("a"), annotated("a", createdFor, "deleted/x")}, "2/3 -0 +1 d0 r0"},
-		"the new one has a Node":                 {changes{annotated("a", createdFor, "deleted/x")}, "3/3 -0 +1 d0 r0"},
-		"the Node of the new one is joining":     {changes{annotated("a", createdFor, "outdated/x"), joining("a")}, "2/3 -0 +1 d0 r0"},
-		"growth has no Node":                     {changes{unlinked("a"), annotated("a", createdFor, "growth")}, "2/2 -0 +0 d0 r0"},
-		"growth in place of growth":              {changes{unlinked("a"), annotated("a", createdFor, "growth/x")}, "2/2 -0 +1 d0 r0"},
-		"growth is not created":                  {changes{replicas(5, 3)}, "3/3 -0 +0 d0 r0"},
-		"growth, and one is gone":                {changes{replicas(5, 3), without("a")}, "2/3 -1 +0 d0 r0"},
-		"a Node has vanished":                    {changes{withoutNode("a")}, "2/3 -0 +0 d0 r0"},
-		"scaled down":                            {changes{replicas(2, 3), deleted("a")}, "3/2 -0 +0 d1 r0"},
-		"of another operator":                    {changes{unlinked("a")}, "2/2 -0 +0 d0 r0"},
-		"of an earlier Drover":                   {changes{unlinked("a"), annotated("a", machineapi.TemplateHashAnnotation, "v1:x")}, "2/3 -0 +1 d0 r0"},
-		"handed over":                            {changes{annotated("a", machineapi.ExternalAnnotation, "")}, "3/3 -0 +0 d0 r1"},
-		"reached more before creations failed":   {changes{without("a"), replicas(3, 2), reached("3")}, "2/3 -1 +0 d0 r0"},
-		"a record that is more than was asked":   {changes{without("a"), replicas(2, 2), reached("1000")}, "2/2 -0 +0 d0 r0"},
-		"a Node of the name with another UID":    {changes{func(f *owedFixture) { f.nodes["a"].UID = "again" }}, "2/3 -0 +0 d0 r0"},
-		"the new one has been Ready for a while": {changes{annotated("a", createdFor, "deleted/x"), readyForAnHour("a")}, "3/3 -0 +0 d0 r0"},
+		"nothing unusual":               {owedMachine("web", "n2"), 3, 3, set{Wanted: 3, Nodes: 3}, nil, 0},
+		"one is gone":                   {owedMachine("db", "n2"), 3, 3, set{Wanted: 3, Nodes: 2, NotCreated: 1}, nil, 0},
+		"one grows":                     {owedMachine("db", "n2"), 3, 2, set{Wanted: 2, Nodes: 2}, nil, 0},
+		"one that grows has no Node":    {owedMachine("web", "n9", withoutNode), 3, 3, set{Wanted: 2, Nodes: 2}, nil, 0},
+		"one that grows has a new Node": {owedMachine("web", "n3"), 3, 3, set{Wanted: 2, Nodes: 2}, nil, 0},
+		"one that grew lost its Node":   {owedMachine("web", "n9"), 3, 3, set{Wanted: 3, Nodes: 2}, nil, 0},
+		"one of another namespace": {
+			owedMachine("web", "n9", foreign, withoutNode, annotated(machineapi.ExternalAnnotation, "")),
+			3, 3, set{Wanted: 3, Nodes: 2, NotCreated: 1}, nil, 0,
+		},
+		"one of no MachineSet is being deleted": {
+			owedMachine("", "n3b", withoutController, beingRemoved), 2, 2, set{Wanted: 2, Nodes: 2}, []string{"n3b"}, 0,
+		},
+		"one of a MachineSet that is gone was handed over": {
+			owedMachine("gone", "n3b", annotated(machineapi.ExternalAnnotation, "")), 2, 2, set{Wanted: 2, Nodes: 2}, nil, 1,
+		},
+		"one of a Node in another group is being deleted": {
+			owedMachine("web", "n2", beingRemoved, annotated(machineapi.ExternalAnnotation, "")), 2, 2, set{Wanted: 2, Nodes: 3}, nil, 0,
+		},
+		"one of another namespace names a Node and is being deleted": {
+			owedMachine("db", "n0", foreign, beingRemoved), 2, 2, set{Wanted: 2, Nodes: 2}, nil, 0,
+		},
+		"one without a Node was handed over": {
+			owedMachine("web", "n9", withoutNode, annotated(machineapi.ExternalAnnotation, "")), 3, 3, set{Wanted: 2, Nodes: 2}, nil, 1,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			index := newOwedFixture(c.changes...).index(t)
-			for range 2 { // the second time without what has settled
-				machines, err := index.Machines(t.Context(), "workers", start)
-				if err != nil || len(machines.Sets) != 1 {
-					t.Fatalf("%+v, error %v", machines, err)
-				}
-				set := &machines.Sets[0]
-				got := fmt.Sprintf("%d/%d -%d +%d d%d r%d", set.Nodes, set.Wanted, set.NotCreated, len(set.New),
-					len(machines.Deleted), len(machines.Requested))
-				if got != c.want {
-					t.Errorf("%s, want %s", got, c.want)
-				}
+			web := guardedSet("web", nil)
+			web.Spec.Replicas, web.Status.Replicas = new(c.replicas), c.reached
+			objects := []client.Object{
+				web, owedMachine("web", "n0"), owedMachine("web", "n1"), c.machine,
+				newGroup("gpu", bySelector(gpu)).NodeGroup, newGroup("cpu", bySelector(cpu)).NodeGroup,
 			}
-			if other, err := index.Machines(t.Context(), "others", start); err != nil || len(other.Sets) != 0 {
-				t.Errorf("another group has %+v, error %v", other, err)
+			index := newIndex(t, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "elsewhere"}}, objects...)
+			for node, labels := range map[string]map[string]string{"n0": gpu, "n1": gpu, "n2": cpu, "n3": gpu, "n3b": gpu} {
+				object := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node, UID: "uid-" + types.UID(node), Labels: labels}}
+				if node == "n3" {
+					object.Spec.Taints = joining
+				}
+				index.set(t.Context(), object)
+			}
+			got, err := index.Machines(t.Context(), "gpu", time.Now())
+			if err != nil || len(got.Sets) != 1 {
+				t.Fatalf("%+v, error %v", got, err)
+			}
+			if of := got.Sets[0]; of.Wanted != c.want.Wanted || of.Nodes != c.want.Nodes || of.NotCreated != c.want.NotCreated {
+				t.Errorf("the MachineSet is %+v, want %+v", of, c.want)
+			}
+			if !slices.Equal(got.Deleted, c.deleted) || len(got.Requested) != c.requested {
+				t.Errorf("deleted are %q, and %+v was handed over", got.Deleted, got.Requested)
 			}
 		})
 	}
 }
 
-var start = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
-
-func reached(value string) func(*owedFixture) {
-	return func(f *owedFixture) {
-		f.set.Annotations = map[string]string{machineapi.ReachedReplicasAnnotation: value}
+// TestIndex_Machines_OfTenants: what is declared in a namespace without Nodes of the group is no part of it, unless the group has no Nodes at all.
+func TestIndex_Machines_OfTenants(t *testing.T) {
+	gpu := map[string]string{"pool": "gpu"}
+	for name, c := range map[string]struct {
+		namespace, node string
+		want            bool
+	}{
+		"of another namespace":                   {"theirs", "n0", false},
+		"of the namespace of other Nodes":        {"ours", "n0", true},
+		"of another namespace, there is no Node": {"theirs", "elsewhere", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			other := guardedSet("other", nil)
+			other.Namespace, other.Spec.Replicas, other.Status.Replicas = c.namespace, new(int32(5)), 5
+			other.Spec.Template.Spec.Labels = gpu
+			machine := ofSet("m", "other", "", gpu)
+			machine.Namespace = c.namespace
+			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: c.node, UID: "uid-" + types.UID(c.node)}}
+			if c.node == "n0" {
+				node.Labels = gpu
+			}
+			index := newIndex(t, node, guardedSet("web", nil), other, machine, owedMachine("web", "n0"), newGroup("gpu", bySelector(gpu)).NodeGroup)
+			got, err := index.Machines(t.Context(), "gpu", time.Now())
+			isCounted := slices.ContainsFunc(got.Sets, func(set plan.MachineSet) bool { return set.NotCreated == 4 })
+			group, groupErr := index.GroupOf(t.Context(), "Machine/"+c.namespace+"/m")
+			if err != nil || groupErr != nil || isCounted != c.want || (group == "gpu") != c.want {
+				t.Errorf("%+v, the Machine is in the group %q, errors %v and %v", got.Sets, group, err, groupErr)
+			}
+		})
 	}
 }
 
-func readyForAnHour(name string) func(*owedFixture) {
-	return func(f *owedFixture) {
-		f.nodes[name].Status.Conditions[0].LastTransitionTime = metav1.NewTime(start.Add(-time.Hour))
+// TestIndex_Machines_Surge: a Machine that is made in place of one that is still there is none that its MachineSet lacks.
+func TestIndex_Machines_Surge(t *testing.T) {
+	gpu := map[string]string{"pool": "gpu"}
+	for name, c := range map[string]struct {
+		replaced *machinev1beta1.Machine
+		want     bool
+	}{
+		"it is there":         {owedMachine("web", "n1"), true},
+		"it is being deleted": {owedMachine("web", "n1", beingRemoved), false},
+		"it is gone":          {owedMachine("web", "n2"), false},
+		"it is another one's": {owedMachine("db", "n1"), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			web := guardedSet("web", nil)
+			web.Spec.Replicas = new(int32(2))
+			surge := owedMachine("web", "n9", withoutNode, annotated(machineapi.CreatedForAnnotation, "outdated/oursm-n1"))
+			index := newIndex(t, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n0", UID: "uid-n0", Labels: gpu}},
+				web, owedMachine("web", "n0"), c.replaced, surge, newGroup("gpu", bySelector(gpu)).NodeGroup)
+			got, err := index.Machines(t.Context(), "gpu", time.Now())
+			if err != nil || len(got.Sets) != 1 || len(got.Sets[0].New) != 1 || got.Sets[0].New[0].Surge != c.want {
+				t.Errorf("%+v, error %v", got, err)
+			}
+		})
 	}
 }
 
-// TestIndex_MachinesFollow: events lead to the same counts as counting all anew.
-func TestIndex_MachinesFollow(t *testing.T) {
-	f := newOwedFixture()
-	index := f.index(t)
-	count := func(index *Index) string {
-		t.Helper()
-		machines, err := index.Machines(t.Context(), "workers", start)
-		if err != nil || len(machines.Sets) != 1 {
-			t.Fatalf("%+v, error %v", machines, err)
-		}
-		set := &machines.Sets[0]
-		return fmt.Sprint(set.Nodes, set.Wanted, set.NotCreated, len(set.New), len(machines.Deleted), len(machines.Requested))
+// TestIndex_Machines_ForgetsControllers: who creates Machines of ever other controllers, and deletes them, leaves nothing behind.
+func TestIndex_Machines_ForgetsControllers(t *testing.T) {
+	index := newIndex(t, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "elsewhere"}})
+	if _, err := index.Machines(t.Context(), "gpu", time.Now()); err != nil {
+		t.Fatal(err)
 	}
-	count(index)
-	follow := func(what string, event func()) {
-		t.Helper()
-		event()
-		if got, want := count(index), count(f.index(t)); got != want {
-			t.Errorf("%s: %s, want %s", what, got, want)
-		}
+	for _, controller := range []string{"a", "b", ""} {
+		machine := owedMachine(controller, "n0")
+		index.setMachine(t.Context(), machine, true)
+		index.setMachine(t.Context(), machine, false)
 	}
-	follow("a Machine is being deleted", func() {
-		deleted("a")(f)
-		index.setMachine(t.Context(), f.machines["a"], true)
-	})
-	follow("its Node is gone", func() {
-		withoutNode("a")(f)
-		index.remove(t.Context(), "a")
-		index.setMachine(t.Context(), f.machines["a"], true)
-	})
-	follow("it is gone, and replicas grow", func() {
-		index.setMachine(t.Context(), f.machines["a"], false)
-		delete(f.machines, "a")
-		replicas(4, 3)(f)
-		index.setSet(f.set)
-	})
-	follow("another one is handed over", func() {
-		annotated("b", machineapi.ExternalAnnotation, "")(f)
-		index.setMachine(t.Context(), f.machines["b"], true)
-	})
+	if len(index.ofSets)+len(index.machines)+len(index.active) > 0 {
+		t.Errorf("%d controllers of %d Machines are left", len(index.ofSets), len(index.machines))
+	}
 }

@@ -11,8 +11,10 @@ import (
 )
 
 const (
-	// CatchUp is delay.CatchUp, RetryDenied is delay.Denied.
-	CatchUp, RetryDenied = delay.CatchUp, delay.Denied
+	// CatchUp is delay.CatchUp.
+	CatchUp = delay.CatchUp
+	// RetryDenied is delay.Denied.
+	RetryDenied = delay.Denied
 	// RetryConflict is delay.Conflict; it doubles up to maxRetryConflict, because a cache may lag.
 	RetryConflict, maxRetryConflict = delay.Conflict, 5 * time.Second
 	// FirstRetryDenied is the first delay after the API server denied the write of one of many objects; it doubles up to maxRetryDenied. A right or an

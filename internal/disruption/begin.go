@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
-	"github.com/drover-io/drover/internal/controller"
 	"github.com/drover-io/drover/internal/controller/delay"
 	"github.com/drover-io/drover/internal/disruption/plan"
 	"github.com/drover-io/drover/internal/nodelease"
@@ -128,7 +127,7 @@ func (r *Request) checkQuorum(ctx context.Context, permit *Permit) (err error) {
 	}
 	switch {
 	case status.Classify(err) == status.Denied:
-		permit.deny(plan.ReasonQuorumUnknown, err.Error(), controller.RetryDenied)
+		permit.deny(plan.ReasonQuorumUnknown, err.Error(), delay.Denied)
 		return nil
 	case denial != "":
 		permit.deny(plan.ReasonQuorum, denial, delay.Quorum)
@@ -275,7 +274,11 @@ func (b *Budgets) End(ctx context.Context, request *Request) error {
 	if err != nil || name == "" {
 		return err
 	}
-	g := b.group(name)
+	return b.end(ctx, b.group(name), request, over)
+}
+
+// end has a group know that work is over.
+func (b *Budgets) end(ctx context.Context, g *group, request *Request, over bool) error {
 	if err := g.lock(ctx); err != nil {
 		return err
 	}
@@ -296,7 +299,7 @@ func (b *Budgets) End(ctx context.Context, request *Request) error {
 	}
 	if over && observed.Spec.Disruption != nil {
 		g.returned[request.Node] = returned{request.UID, now}
-		b.changed.Emit(name)
+		b.changed.Emit(g.name)
 	}
 	return nil
 }

@@ -30,8 +30,8 @@ func (w *world) calmDown() {
 	}
 }
 
-// tidy has users delete the Machines that were taken out of their pools, and those without a controller whose instance is gone: no MachineSet replaces
-// them.
+// tidy has users delete the Machines that were taken out of their pools, and those without a controller whose instance is gone: no MachineSet
+// replaces them.
 func (w *world) tidy() {
 	for _, object := range w.server.all(machineKind) {
 		pool := w.server.get(setKind, keyFor(namespace, object.GetLabels()[poolLabel]))

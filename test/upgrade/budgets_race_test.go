@@ -140,7 +140,8 @@ type round struct {
 	failed types.UID
 }
 
-// run has everything begin, ends each NodeMaintenance when its Node is drained, and returns how many operators were killed or stopped when all is over.
+// run has everything begin, ends each NodeMaintenance when its Node is drained, and returns how many operators were killed or stopped when all is
+// over.
 func (r *round) run(random *rand.Rand) (kills int) {
 	r.Helper()
 	r.deploy(r.number, 2*raceMachines)

@@ -93,6 +93,19 @@ func (x *Index) putMachine(machine *machinev1beta1.Machine) {
 		isNew = !m.isMember
 	}
 	m.requested = requestedAt(machine)
+	m.setMade(key, machine, isNew)
+	if x.machines == nil {
+		x.machines, x.active = map[types.NamespacedName]*machineEntry{}, map[types.UID]setKey{}
+	}
+	x.machines[key] = m
+	if m.active {
+		x.active[m.uid] = m.set
+	}
+	x.countMachine(key, m, 1)
+}
+
+// setMade sets what a Machine was made for. isNew reports that it has, or may have, never had an initialized Node.
+func (m *machineEntry) setMade(key types.NamespacedName, machine *machinev1beta1.Machine, isNew bool) {
 	reason, replaced := machineapi.CreatedFor(machine)
 	_, isDrovers := machine.Annotations[machineapi.TemplateHashAnnotation]
 	switch {
@@ -109,14 +122,6 @@ func (x *Index) putMachine(machine *machinev1beta1.Machine) {
 			m.made.Capability = v1alpha1.CapabilityReplacement
 		}
 	}
-	if x.machines == nil {
-		x.machines, x.active = map[types.NamespacedName]*machineEntry{}, map[types.UID]setKey{}
-	}
-	x.machines[key] = m
-	if m.active {
-		x.active[m.uid] = m.set
-	}
-	x.countMachine(key, m, 1)
 }
 
 func (x *Index) dropMachine(key types.NamespacedName) {

@@ -63,13 +63,16 @@ func (m *membership) declared(ctx context.Context, node *corev1.Node) (metadatap
 // newBudgets returns the budgets of all NodeGroups; nil if --controllers does not enable them. machines reports whether Drover serves Machines.
 func newBudgets(
 	mgr manager.Manager, configuration *config.DroverConfiguration, groups *membership, machines func() bool,
-) *disruption.Budgets {
+) (*disruption.Budgets, error) {
 	if !settings.Enabled(configuration.Controllers, nodegroup.Name) {
-		return nil
+		return nil, nil
 	}
-	requests := &remediationRequests{
-		cache: mgr.GetCache(), live: mgr.GetAPIReader(), served: machines,
+	// The manager's own client knows the kinds of Drover alone.
+	anything, err := newClient(mgr)
+	if err != nil {
+		return nil, err
 	}
+	requests := &remediationRequests{cache: mgr.GetCache(), live: anything, served: machines}
 	if settings.Enabled(configuration.Controllers, machinesName) {
 		requests.kinds = configuration.Machines.Remediation.TemplateKinds
 	}
@@ -80,7 +83,7 @@ func newBudgets(
 			return plan.PaceOf(group, configuration.NodeGroups.Rollout)
 		},
 		Written: expectations.NewOwned(mgr.GetCache(), kind, expectations.OwnedOptions{Live: live(mgr)}),
-	})
+	}), nil
 }
 
 // remediationRequests lists the remediation requests of the templates that MachineHealthChecks name, from the API server.

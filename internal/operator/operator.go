@@ -68,7 +68,9 @@ func Run(ctx context.Context, rest *rest.Config, settings *v1alpha1.DroverConfig
 		leases: newLeases(mgr), linked: make(chan struct{}, 1), groups: &membership{},
 		limiter: pace.NewLimiter(*settings.Metadata.WritesPerSecond, *settings.Metadata.WritesBurst), pages: pages.NewReader(mgr.GetAPIReader()),
 	}
-	b.budgets = newBudgets(mgr, settings, b.groups, b.linking.Load)
+	if b.budgets, err = newBudgets(mgr, settings, b.groups, b.linking.Load); err != nil {
+		return err
+	}
 	capabilities, err := b.capabilities()
 	if err != nil {
 		return err

@@ -89,8 +89,8 @@ func newBudgets(
 // remediationRequests lists the remediation requests of the templates that MachineHealthChecks name, from the API server.
 type remediationRequests struct {
 	cache, live client.Reader
-	// kinds are those of the templates that may be used. served reports whether the cache has MachineHealthChecks and Machines: a process that has
-	// just begun asks the API server.
+	// kinds are those of the templates that may be used. served reports whether the cache has MachineHealthChecks and Machines. Until it has, there may
+	// be no permission to look.
 	kinds  []string
 	served func() bool
 }
@@ -103,18 +103,11 @@ func isUnavailable(err error) bool {
 // list returns the Machines for which there is a request. A kind that cannot be listed until a user changes something has none: its
 // MachineHealthCheck says so, and creates none either.
 func (r *remediationRequests) list(ctx context.Context) (found []disruptionplan.Requested, err error) {
-	if len(r.kinds) == 0 {
+	if len(r.kinds) == 0 || !r.served() {
 		return nil, nil
-	}
-	reader := r.live
-	if r.served() {
-		reader = r.cache
 	}
 	var checks machinev1beta1.MachineHealthCheckList
-	switch err := reader.List(ctx, &checks); {
-	case isUnavailable(err):
-		return nil, nil
-	case err != nil:
+	if err := r.cache.List(ctx, &checks); err != nil {
 		return nil, fmt.Errorf("listing MachineHealthChecks: %w", err)
 	}
 	type source struct {
@@ -133,7 +126,7 @@ func (r *remediationRequests) list(ctx context.Context) (found []disruptionplan.
 			continue
 		}
 		listed[of] = true
-		requests, err := r.listKind(ctx, reader, of.kind, of.namespace, reference.GroupVersionKind().GroupKind())
+		requests, err := r.listKind(ctx, of.kind, of.namespace, reference.GroupVersionKind().GroupKind())
 		if err != nil {
 			return nil, err
 		}
@@ -143,7 +136,7 @@ func (r *remediationRequests) list(ctx context.Context) (found []disruptionplan.
 }
 
 func (r *remediationRequests) listKind(
-	ctx context.Context, machines client.Reader, kind schema.GroupVersionKind, namespace string, template schema.GroupKind,
+	ctx context.Context, kind schema.GroupVersionKind, namespace string, template schema.GroupKind,
 ) (found []disruptionplan.Requested, err error) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
@@ -158,7 +151,7 @@ func (r *remediationRequests) listKind(
 		request := &list.Items[i]
 		machine := &machinev1beta1.Machine{}
 		key := types.NamespacedName{Namespace: namespace, Name: request.Name}
-		switch err := machines.Get(ctx, key, machine); {
+		switch err := r.cache.Get(ctx, key, machine); {
 		case client.IgnoreNotFound(err) != nil:
 			return nil, fmt.Errorf("reading Machine %s: %w", key, err)
 		case err != nil, request.Namespace != namespace, !healthcheckplan.IsRequestFor(request, machine, template):

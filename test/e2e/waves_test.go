@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -21,18 +22,22 @@ func withRollout(t *testing.T, settings string) []string {
 	return []string{harness.WithConfig(t, "metadata: {rollout: "+settings+"}")}
 }
 
-// hasTeam compares the label of the first Nodes of a pool with one value, and that of the others with another one.
+// hasTeam compares the label of the first Nodes of a pool, in the order of waves, with one value, and that of the others with another one.
 func hasTeam(w *harness.World, pool string, machines, first int, value, other string) error {
 	w.Helper()
+	var nodes []*corev1.Node
 	for i := range machines {
+		nodes = append(nodes, w.Node(fmt.Sprintf("%s-%d", pool, i)))
+	}
+	slices.SortStableFunc(nodes, func(a, b *corev1.Node) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
+	for i, node := range nodes {
 		want := value
 		if i >= first {
 			want = other
 		}
-		name := fmt.Sprintf("%s-%d", pool, i)
-		for object, labels := range map[string]map[string]string{"Node": w.Node(name).Labels, "Machine": w.Machine(name).Spec.Labels} {
+		for object, labels := range map[string]map[string]string{"Node": node.Labels, "Machine": w.Machine(node.Name).Spec.Labels} {
 			if labels[team] != want {
-				return fmt.Errorf("%s %s has %q, want %q", object, name, labels[team], want)
+				return fmt.Errorf("%s %s has %q, want %q", object, node.Name, labels[team], want)
 			}
 		}
 	}

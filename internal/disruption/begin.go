@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -187,7 +186,7 @@ func (b *Budgets) admit(ctx context.Context, request *Request, permit *Permit) (
 	if err != nil || !permit.Allowed || permit.Admission == nil {
 		return time.Time{}, err
 	}
-	if admitted, err = b.record(ctx, g, in, permit); err != nil {
+	if admitted, err = b.record(ctx, g, in, request, permit); err != nil {
 		return admitted, fmt.Errorf("admitting Node %s in NodeGroup %s: %w", request.Node, name, err)
 	}
 	return admitted, nil
@@ -223,11 +222,11 @@ func (b *Budgets) observeFor(ctx context.Context, g *group, request *Request) (*
 	return in, err
 }
 
-// record writes an admission unless that has been done a moment ago.
-func (b *Budgets) record(ctx context.Context, g *group, in *plan.Input, permit *Permit) (admitted time.Time, err error) {
+// record writes an admission, unless that has been done a moment ago and the lease of the Node shows the work since: what the cache has of an
+// admission another writer may have removed.
+func (b *Budgets) record(ctx context.Context, g *group, in *plan.Input, request *Request, permit *Permit) (admitted time.Time, err error) {
 	key := plan.KeyOf(permit.Admission)
-	isRecorded := slices.ContainsFunc(in.Admissions, func(r v1alpha1.Reservation) bool { return plan.KeyOf(&r) == key && r.UID == permit.Admission.UID })
-	if at, found := g.admitted[key]; found && isRecorded && in.Now.Sub(at) < plan.BeginWithin {
+	if at, found := g.admitted[key]; found && shows(in.Disrupted, request) > shows(in.Admissions, request) && in.Now.Sub(at) < plan.BeginWithin {
 		return at, nil
 	}
 	permit.Admission.Time = metav1.NewTime(in.Now).Rfc3339Copy()
@@ -236,6 +235,16 @@ func (b *Budgets) record(ctx context.Context, g *group, in *plan.Input, permit *
 	}
 	g.admit(key, in.Now)
 	return in.Now, nil
+}
+
+// shows counts the disruptions that are those of a request.
+func shows(disrupted []v1alpha1.Reservation, request *Request) (count int) {
+	for i := range disrupted {
+		if request.Matches(&disrupted[i]) {
+			count++
+		}
+	}
+	return count
 }
 
 // HasPlace reports whether work that has begun has its place in the budget of the group to which the Node belongs now: the Node may have joined that

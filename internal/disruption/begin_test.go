@@ -43,7 +43,7 @@ func TestBegin_Admits(t *testing.T) {
 	f.begin(newRequest("n1", upgrade), plan.ReasonBudgetExhausted)
 	f.start() // the next process
 	f.begin(newRequest("n1", upgrade), plan.ReasonBudgetExhausted)
-	f.wrote(0)
+	f.wrote(1)
 	f.step(plan.AdmissionTime)
 	f.begin(newRequest("n1", upgrade), "")
 	f.wrote(1)
@@ -150,6 +150,27 @@ func TestBegin_WithoutBudget(t *testing.T) {
 	f.begin(f.leased(newRequest("n0", upgrade)), "")
 	f.end(f.leased(newRequest("n0", upgrade)))
 	f.wrote(2)
+}
+
+// TestBegin_AdmissionWasRemoved: another writer has removed the admission, which the cache does not show yet. With the lease the work shows anyway.
+func TestBegin_AdmissionWasRemoved(t *testing.T) {
+	for _, leased := range []bool{false, true} {
+		f := newFixture(t)
+		request := newRequest("n0", upgrade)
+		if leased {
+			request = f.leased(request)
+		}
+		f.begin(request, "")
+		f.lag()
+		group := f.group()
+		group.Status.Admissions = nil
+		if err := f.client.Status().Update(t.Context(), group); err != nil {
+			t.Fatal(err)
+		}
+		if permit, _, err := f.budgets.Begin(t.Context(), request); apierrors.IsConflict(err) == leased || permit.Allowed != leased && leased {
+			t.Errorf("leased %t: allowed %t, error %v", leased, permit.Allowed, err)
+		}
+	}
 }
 
 // TestBegin_ObjectsOfOneName: another object of the same name has its own place.
@@ -340,7 +361,7 @@ func TestBegin_CacheLags(t *testing.T) {
 	f.begin(newRequest("n2", upgrade), plan.ReasonBudgetExhausted)
 	f.wrote(2)
 	f.begin(newRequest("n0", upgrade), "")
-	f.wrote(0)
+	f.wrote(1)
 	f.catchUp()
 	f.begin(newRequest("n2", upgrade), plan.ReasonBudgetExhausted)
 	if f.budgets.group(groupName).latest != nil {

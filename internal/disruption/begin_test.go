@@ -485,7 +485,7 @@ func TestStateOf_ChangesOfMembers(t *testing.T) {
 	f.begin(newRequest("n0", upgrade), plan.ReasonBudgetExhausted)
 	f.members.nodes = slices.Delete(slices.Clone(f.members.nodes), 1, 2)
 	f.begin(newRequest("n0", upgrade), "")
-	if state, want := f.state(), (plan.Counts{Expected: 2, Limit: 1, Unavailable: 1, ReservedReady: 1}); state.Counts != want || state.Waiting != 0 {
+	if state, want := f.state(), (plan.Counts{Expected: 2, Limit: 1, Unavailable: 1, DisruptedReady: 1}); state.Counts != want || state.Waiting != 0 {
 		t.Errorf("the state is %+v", state)
 	}
 	f.change(func(group *v1alpha1.NodeGroup) { group.Spec.Disruption = nil })

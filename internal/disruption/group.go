@@ -17,7 +17,7 @@ import (
 // group is what is known of a NodeGroup. Nothing in it is needed for a correct decision by the next process.
 type group struct {
 	name string
-	// locked is full while one reservation is decided and written. Without it, those who decide at the same time would all write, and all but one get
+	// locked is full while one request is decided and its admission written. Without it, those who decide at the same time would all write, and all but one get
 	// a conflict.
 	locked chan struct{}
 
@@ -36,7 +36,7 @@ type group struct {
 	expires map[plan.Key]time.Time
 	// changed is called when another number of requests waits.
 	changed func()
-	// remediated is the last remediation that this process has reserved, nil for none, and of the UID of its group.
+	// remediated is when this process last admitted a remediation, nil for never, and of the UID of the group then.
 	remediated *metav1.Time
 	of         types.UID
 }
@@ -55,7 +55,7 @@ func newGroup(name string, changed func()) *group {
 	}
 }
 
-// lock waits until no other reservation of the group is being written, which takes no longer than writeTimeout for each that is first.
+// lock waits until no other request of the group is being decided, which takes no longer than a few times callTimeout for each that is first.
 func (g *group) lock(ctx context.Context) error {
 	select {
 	case g.locked <- struct{}{}:
@@ -136,7 +136,7 @@ func (g *group) admit(key plan.Key, now time.Time) {
 	delete(g.ended, key)
 }
 
-// view has the members of a group as they were counted last. Counting 5,000 Nodes takes longer than a reservation may, and few of them change from
+// view has the members of a group as they were counted last. To count 5,000 Nodes for each decision would take too long, and few of them change from
 // one to the next.
 type view struct {
 	taints  []string

@@ -19,7 +19,7 @@ import (
 const maxWoken = 16
 
 // Wake has those make their requests again that would be admitted now. The controller of NodeGroups calls it when something has changed that the
-// budget depends on: a Node, a lease, a reservation, the spec.
+// budget depends on: a Node, a lease, an admission, the spec.
 func (b *Budgets) Wake(ctx context.Context, name string) error {
 	next, err := b.next(ctx, name)
 	for i := range next {

@@ -19,8 +19,8 @@ import (
 // FieldOwner is the field manager of every write.
 const FieldOwner = client.FieldOwner("drover-disruption")
 
-// writeTimeout bounds a write: other reservations of the group wait for it, and the client has no time-out of its own.
-const writeTimeout = 10 * time.Second
+// callTimeout bounds a call of the API server: other requests of the group wait for it, and the client has no time-out of its own.
+const callTimeout = 10 * time.Second
 
 // patch is a merge patch of a NodeGroup.
 type patch struct {
@@ -67,7 +67,7 @@ func (b *Budgets) UpdateStatus(
 		return err
 	}
 	defer g.unlock()
-	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	latest, err := b.latest(ctx, g)
 	if err != nil {
@@ -109,7 +109,7 @@ func (l lineage) leadsTo(from, to string) bool {
 
 // write writes admissions, unless the NodeGroup has changed since it was read.
 func (b *Budgets) write(ctx context.Context, g *group, observed *v1alpha1.NodeGroup, changed change) error {
-	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	body, err := json.Marshal(patch{preconditions{UID: observed.UID, ResourceVersion: observed.ResourceVersion}, changed})
 	if err != nil {

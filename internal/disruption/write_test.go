@@ -22,7 +22,7 @@ func (f *fixture) updateStatus(observed *v1alpha1.NodeGroup, phase v1alpha1.Phas
 	return f.budgets.UpdateStatus(f.Context(), observed, update)
 }
 
-// TestUpdateStatus: reservations that are written after the group was observed do not keep its status from being written, and neither takes the
+// TestUpdateStatus: admissions that are written after the group was observed do not keep its status from being written, and neither takes the
 // other's part away. A cache may lag, and does not have the annotations that no decision reads.
 func TestUpdateStatus(t *testing.T) {
 	for _, lags := range []bool{false, true} {

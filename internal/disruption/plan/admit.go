@@ -12,7 +12,7 @@ import (
 	"github.com/drover-io/drover/internal/controller/delay"
 )
 
-// MaxReservations is how many reservations the status of a NodeGroup can have.
+// MaxReservations is how many entries status.reservations and status.admissions of a NodeGroup can have, as their schemas say.
 const MaxReservations = 512
 
 // Recheck is when a request that waits is made again at the latest.
@@ -45,8 +45,8 @@ type Request struct {
 	Begun bool
 }
 
-// reservation returns what is recorded when the request is admitted.
-func (r *Request) reservation(now time.Time) v1alpha1.Reservation {
+// disruption returns what is recorded when the request is admitted.
+func (r *Request) disruption(now time.Time) v1alpha1.Reservation {
 	return v1alpha1.Reservation{
 		Node: r.Node, UID: r.UID, Capability: r.Capability, Object: r.Object, ObjectUID: r.ObjectUID, Time: metav1.NewTime(now).Rfc3339Copy(),
 	}
@@ -89,8 +89,9 @@ type Answer struct {
 	Admission *v1alpha1.Reservation
 	// Reason and Message say why the request waits, or, where it is allowed, which limit it exceeds.
 	Reason, Message string
-	// After is when to ask again without an event; zero is never.
+	// After is when a request that waits is to be made again without an event; zero for one that is allowed.
 	After time.Duration
+
 	Counts
 }
 
@@ -128,7 +129,7 @@ func Admit(in *Input, request *Request) Answer {
 	}
 	answer := Answer{Allowed: true, Admission: in.admission(request), Counts: counts}
 	if in.reports(request) {
-		if t.recorded >= MaxReservations {
+		if t.disruptions >= MaxReservations {
 			answer.Admission = nil
 		}
 		return in.report(answer, refused)
@@ -169,7 +170,7 @@ func (in *Input) withoutBudget(request *Request) Answer {
 
 // admission returns what is recorded for a request.
 func (in *Input) admission(request *Request) *v1alpha1.Reservation {
-	admission := request.reservation(in.Now)
+	admission := request.disruption(in.Now)
 	if member, found := in.Members.get(request.Node, request.UID); found {
 		admission.UID = member.UID
 	}
@@ -199,7 +200,7 @@ func Next(in *Input, most int) (requests []Request) {
 			break
 		}
 		if in.reports(&waiting) || gate(in, &waiting) == nil && t.check(in, &waiting) == nil {
-			t.reserve(in.admission(&waiting))
+			t.disrupt(in.admission(&waiting))
 			requests = append(requests, waiting)
 		}
 	}
@@ -231,9 +232,9 @@ func FreshAdmissions(group *v1alpha1.NodeGroup, now time.Time) (fresh []v1alpha1
 	return fresh
 }
 
-// KeyOf returns the key of a reservation.
-func KeyOf(reservation *v1alpha1.Reservation) Key {
-	return Key{reservation.Node, reservation.Capability, reservation.Object, reservation.ObjectUID}
+// KeyOf returns the key of a disruption.
+func KeyOf(of *v1alpha1.Reservation) Key {
+	return Key{of.Node, of.Capability, of.Object, of.ObjectUID}
 }
 
 // reports reports whether a request is admitted even where the budget has no place for it, no window is open or the group is suspended.
@@ -270,7 +271,7 @@ func (t *tally) turn(in *Input, request *Request) *denial {
 		if waiting.Key() == request.Key() || gate(in, &waiting) != nil || t.check(in, &waiting) != nil {
 			continue
 		}
-		t.reserve(in.admission(&waiting))
+		t.disrupt(in.admission(&waiting))
 		if t.check(in, request) != nil {
 			const text = "%s waits for its turn: %s of %s is first"
 			return &denial{

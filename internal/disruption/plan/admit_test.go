@@ -44,32 +44,32 @@ func TestAdmit_Budget(t *testing.T) {
 			newFixture(3, withNode(1, cordoned)),
 			n0, ReasonBudgetExhausted, "1 of 3 Nodes are unavailable, and maxUnavailable is 1: n1 (Cordoned)", Recheck,
 		},
-		"another Node is leased":     {newFixture(3, withLease("n1")), n0, ReasonBudgetExhausted, "n1 (Leased)", Recheck},
-		"another Node is not Ready":  {newFixture(3, withNode(1, notReady)), n0, ReasonBudgetExhausted, "n1 (NotReady)", Recheck},
-		"another Node is reserved":   {newFixture(3, withReservation("n1", metadata)), n0, ReasonBudgetExhausted, "n1 (disrupted for Metadata)", Recheck},
-		"a reserved Node is gone":    {newFixture(3, withReservation("gone", remediation)), n0, ReasonBudgetExhausted, "1 of 4 Nodes", Recheck},
-		"another Node is joining":    {newFixture(3, withNode(1, notReady, uninitialized)), n0, "", "", 0},
-		"a joining Node is reserved": {newFixture(3, withNode(1, uninitialized), withReservation("n1", remediation)), n0, "", "", 0},
+		"another Node is leased":      {newFixture(3, withLease("n1")), n0, ReasonBudgetExhausted, "n1 (Leased)", Recheck},
+		"another Node is not Ready":   {newFixture(3, withNode(1, notReady)), n0, ReasonBudgetExhausted, "n1 (NotReady)", Recheck},
+		"another Node is disrupted":   {newFixture(3, withDisruption("n1", metadata)), n0, ReasonBudgetExhausted, "n1 (disrupted for Metadata)", Recheck},
+		"a disrupted Node is gone":    {newFixture(3, withDisruption("gone", remediation)), n0, ReasonBudgetExhausted, "1 of 4 Nodes", Recheck},
+		"another Node is joining":     {newFixture(3, withNode(1, notReady, uninitialized)), n0, "", "", 0},
+		"a joining Node is disrupted": {newFixture(3, withNode(1, uninitialized), withDisruption("n1", remediation)), n0, "", "", 0},
 		"the lease of a Node of another group": {
 			newFixture(3, withLease("elsewhere")), n0, "", "", 0,
 		},
 		"the Node is unavailable itself":         {newFixture(3, withNode(0, cordoned)), n0, "", "", 0},
 		"the Node is unavailable, and so is one": {newFixture(3, withNode(0, cordoned), withNode(1, notReady)), n0, "", "", 0},
-		"the Node is unavailable, a Ready reserved": {
-			newFixture(3, withNode(0, cordoned), withReservation("n1", upgrade)), n0, ReasonBudgetExhausted, "2 of 3", Recheck,
+		"the Node is unavailable, a Ready one disrupted": {
+			newFixture(3, withNode(0, cordoned), withDisruption("n1", upgrade)), n0, ReasonBudgetExhausted, "2 of 3", Recheck,
 		},
 		"the Node is not Ready": {
-			newFixture(3, withNode(0, notReady), withReservation("n1", upgrade), withReservation("n2", upgrade)), n0, "", "", 0,
+			newFixture(3, withNode(0, notReady), withDisruption("n1", upgrade), withDisruption("n2", upgrade)), n0, "", "", 0,
 		},
-		"the Node is joining": {newFixture(3, withNode(0, uninitialized), withReservation("n1", upgrade)), n0, "", "", 0},
-		"the Node is gone":    {newFixture(3, withReservation("n1", upgrade)), newRequest("gone", remediation), "", "", 0},
+		"the Node is joining": {newFixture(3, withNode(0, uninitialized), withDisruption("n1", upgrade)), n0, "", "", 0},
+		"the Node is gone":    {newFixture(3, withDisruption("n1", upgrade)), newRequest("gone", remediation), "", "", 0},
 		"the Node was created again": {
-			newFixture(3, withReservation("n0", upgrade), withNode(0, func(n *corev1.Node) { n.UID = "new" })),
+			newFixture(3, withDisruption("n0", upgrade), withNode(0, func(n *corev1.Node) { n.UID = "new" })),
 			Request{Node: "n0", UID: "new", Capability: metadata}, ReasonBudgetExhausted, "1 of 4", Recheck,
 		},
-		"the Node is reserved for another": {newFixture(3, withReservation("n0", maintenance)), n0, "", "", 0},
-		"two reservations of one Node": {
-			newFixture(4, withMax("2"), withReservation("n1", maintenance), withReservation("n1", metadata)), n0, "", "", 0,
+		"the Node is disrupted for another": {newFixture(3, withDisruption("n0", maintenance)), n0, "", "", 0},
+		"two disruptions of one Node": {
+			newFixture(4, withMax("2"), withDisruption("n1", maintenance), withDisruption("n1", metadata)), n0, "", "", 0,
 		},
 		"the Node is returning": {newFixture(3, withReturning("n0")), n0, "", "", 0},
 		"the Node is returning, another one is not Ready": {
@@ -97,7 +97,7 @@ func TestAdmit_Budget(t *testing.T) {
 			n0, ReasonBudgetExhausted, "n5 (Cordoned), and 1 more", Recheck,
 		},
 		"a leased Node that is cordoned once": {
-			newFixture(3, withMax("2"), withNode(1, cordoned), withLease("n1"), withReservation("n1", upgrade)), n0, "", "", 0,
+			newFixture(3, withMax("2"), withNode(1, cordoned), withLease("n1"), withDisruption("n1", upgrade)), n0, "", "", 0,
 		},
 	} {
 		t.Run(name, test.run)
@@ -114,27 +114,27 @@ func TestAdmit_Ceilings(t *testing.T) {
 	remediated := func(ago time.Duration) func(*fixture) {
 		return func(f *fixture) { f.Group.Status.LastRemediationTime = &metav1.Time{Time: now.Add(-ago)} }
 	}
-	dead := newFixture(6, max, withNode(0, notReady), withNode(1, notReady), withReservation("n1", remediation))
+	dead := newFixture(6, max, withNode(0, notReady), withNode(1, notReady), withDisruption("n1", remediation))
 	for name, test := range map[string]admitCase{
-		"below": {newFixture(6, max, withCeiling(upgrade, "2"), withReservation("n1", upgrade)), one, "", "", 0},
+		"below": {newFixture(6, max, withCeiling(upgrade, "2"), withDisruption("n1", upgrade)), one, "", "", 0},
 		"reached": {
-			newFixture(6, max, withCeiling(upgrade, "1"), withReservation("n1", upgrade)),
+			newFixture(6, max, withCeiling(upgrade, "1"), withDisruption("n1", upgrade)),
 			one, ReasonCapabilityExhausted, "1 Nodes are disrupted for Upgrade, and its maxUnavailable is 1", Recheck,
 		},
-		"reached by another": {newFixture(6, max, withCeiling(upgrade, "1"), withReservation("n1", metadata)), one, "", "", 0},
+		"reached by another": {newFixture(6, max, withCeiling(upgrade, "1"), withDisruption("n1", metadata)), one, "", "", 0},
 		"of another":         {newFixture(6, max, withCeiling(metadata, "0")), one, "", "", 0},
 		"percentage": {
-			newFixture(6, max, withCeiling(upgrade, "20%"), withReservation("n1", upgrade), withReservation("n2", upgrade)),
+			newFixture(6, max, withCeiling(upgrade, "20%"), withDisruption("n1", upgrade), withDisruption("n2", upgrade)),
 			one, ReasonCapabilityExhausted, "2 (20%)", Recheck,
 		},
 		"reached by a Node that restarts": {
-			newFixture(6, max, withCeiling(upgrade, "1"), withReservation("n1", upgrade), withNode(1, notReady)), one, ReasonCapabilityExhausted, "", Recheck,
+			newFixture(6, max, withCeiling(upgrade, "1"), withDisruption("n1", upgrade), withNode(1, notReady)), one, ReasonCapabilityExhausted, "", Recheck,
 		},
 		"reached, the Node is not Ready": {
-			newFixture(6, max, withCeiling(upgrade, "1"), withReservation("n1", upgrade), withNode(0, notReady)), one, ReasonCapabilityExhausted, "", Recheck,
+			newFixture(6, max, withCeiling(upgrade, "1"), withDisruption("n1", upgrade), withNode(0, notReady)), one, ReasonCapabilityExhausted, "", Recheck,
 		},
 		"reached by the Node itself, for another object": {
-			newFixture(6, max, withCeiling(upgrade, "1"), withReservation("n0", upgrade)),
+			newFixture(6, max, withCeiling(upgrade, "1"), withDisruption("n0", upgrade)),
 			Request{Node: "n0", UID: "uid-of-n0", Capability: upgrade, Object: "x"}, "", "", 0,
 		},
 
@@ -142,16 +142,16 @@ func TestAdmit_Ceilings(t *testing.T) {
 			dead, newRequest("n0", remediation), ReasonRemediationsLimited, "1 remediations are in flight, and maxInFlight is 1", Recheck,
 		},
 		"remediation: two may be": {
-			newFixture(6, max, limits("2", 0), withReservation("n1", remediation)), newRequest("n0", remediation), "", "", 0,
+			newFixture(6, max, limits("2", 0), withDisruption("n1", remediation)), newRequest("n0", remediation), "", "", 0,
 		},
 		"remediation: in flight until it is replaced": {
-			newFixture(6, max, withReservation("gone", remediation)), newRequest("n0", remediation), ReasonRemediationsLimited, "", Recheck,
+			newFixture(6, max, withDisruption("gone", remediation)), newRequest("n0", remediation), ReasonRemediationsLimited, "", Recheck,
 		},
 		"remediation: interval over": {
-			newFixture(6, max, limits("2", time.Hour), withReservation("n1", remediation)), newRequest("n0", remediation), "", "", 0,
+			newFixture(6, max, limits("2", time.Hour), withDisruption("n1", remediation)), newRequest("n0", remediation), "", "", 0,
 		},
 		"remediation: interval not over": {
-			newFixture(6, max, limits("2", 90*time.Minute), withReservation("n1", remediation)), newRequest("n0", remediation), ReasonRemediationInterval,
+			newFixture(6, max, limits("2", 90*time.Minute), withDisruption("n1", remediation)), newRequest("n0", remediation), ReasonRemediationInterval,
 			"the last remediation began at 2026-11-23T11:00:00Z, and minInterval is 1h30m0s", Recheck,
 		},
 		"remediation: interval since one that is over": {
@@ -162,7 +162,7 @@ func TestAdmit_Ceilings(t *testing.T) {
 			newFixture(6, max, limits("2", time.Hour), remediated(-24*time.Hour)), newRequest("n0", remediation), "", "", 0,
 		},
 		"remediation: interval not over, and another by a clock that was a day ahead": {
-			newFixture(6, max, limits("2", time.Hour), remediated(time.Minute), withReservation("n1", remediation), func(f *fixture) {
+			newFixture(6, max, limits("2", time.Hour), remediated(time.Minute), withDisruption("n1", remediation), func(f *fixture) {
 				f.Disrupted[0].Time = metav1.NewTime(now.Add(24 * time.Hour))
 			}),
 			newRequest("n0", remediation), ReasonRemediationInterval, "", Recheck,
@@ -183,9 +183,9 @@ func TestAdmit_SuspendAndWindows(t *testing.T) {
 		"suspended, not Ready": {newFixture(3, suspended, withNode(0, notReady)), newRequest("n0", remediation), ReasonSuspended, "", Recheck},
 		"window closed":        {newFixture(3, closed), newRequest("n0", upgrade), ReasonWindowClosed, "until 22:00", Recheck},
 		"window closed, recorded": {
-			newFixture(3, closed, withReservation("n0", upgrade)), newRequest("n0", upgrade), ReasonWindowClosed, "", Recheck,
+			newFixture(3, closed, withDisruption("n0", upgrade)), newRequest("n0", upgrade), ReasonWindowClosed, "", Recheck,
 		},
-		"window closed, recorded and begun": {newFixture(3, closed, withReservation("n0", upgrade)), begun(newRequest("n0", upgrade)), "", "", 0},
+		"window closed, recorded and begun": {newFixture(3, closed, withDisruption("n0", upgrade)), begun(newRequest("n0", upgrade)), "", "", 0},
 		"frozen":                            {newFixture(3, frozen), newRequest("n0", upgrade), ReasonFrozen, "holidays", Recheck},
 		"window closed, exempt":             {newFixture(3, closed, exemptions), newRequest("n0", remediation), "", "", 0},
 		"window closed, another is exempt":  {newFixture(3, closed, exemptions), newRequest("n0", upgrade), ReasonWindowClosed, "", Recheck},
@@ -212,10 +212,10 @@ func TestAdmit_Person(t *testing.T) {
 		"Report: ceiling reached":  {newFixture(3, withCeiling(maintenance, "0")), true, ReasonBudgetExceeded, "maxUnavailable is 0", false},
 		"Report: window closed":    {newFixture(3, closed), true, ReasonBudgetExceeded, "no window is open", false},
 		"Report: window closed, recorded": {
-			newFixture(3, closed, withReservation("n0", maintenance)), true, ReasonBudgetExceeded, "no window is open", false,
+			newFixture(3, closed, withDisruption("n0", maintenance)), true, ReasonBudgetExceeded, "no window is open", false,
 		},
 		"Report: suspended":                  {newFixture(3, suspended), true, ReasonBudgetExceeded, "spec.suspend is set", false},
-		"Report: suspended, recorded":        {newFixture(3, suspended, withReservation("n0", maintenance)), true, ReasonBudgetExceeded, "", false},
+		"Report: suspended, recorded":        {newFixture(3, suspended, withDisruption("n0", maintenance)), true, ReasonBudgetExceeded, "", false},
 		"suspended, without a budget":        {newFixture(3, suspended, unlimited), true, ReasonBudgetExceeded, "spec.suspend is set", true},
 		"Report: others wait":                {newFixture(3, withWaiting("n1", remediation, 2*time.Hour)), true, "", "", false},
 		"Report: reservations full":          {newFixture(3, withManyReservations), true, ReasonBudgetExceeded, "512", true},
@@ -247,8 +247,8 @@ func withManyReservations(f *fixture) {
 	withMax("100%")(f)
 	for i := range MaxReservations / 2 {
 		name := "gone-" + string(rune('a'+i%26)) + strings.Repeat("x", i/26)
-		withReservation(name, upgrade)(f)
-		withReservation(name, v1alpha1.CapabilityMaintenance)(f)
+		withDisruption(name, upgrade)(f)
+		withDisruption(name, v1alpha1.CapabilityMaintenance)(f)
 	}
 }
 
@@ -291,7 +291,7 @@ func TestAdmit_NoBudget(t *testing.T) {
 // What the cluster shows of a request's own work, or its own admission, does not count against it; the budget and the windows do.
 func TestAdmit_OwnPlace(t *testing.T) {
 	two, closed := withMax("2"), withWindow(Window{Closed: true, Reason: ReasonWindowClosed, Message: "closed"})
-	own, other := withReservation("n0", upgrade), withReservation("n1", metadata)
+	own, other := withDisruption("n0", upgrade), withDisruption("n1", metadata)
 	paced := func(f *fixture) {
 		withSpec(func(spec *v1alpha1.Disruption) {
 			spec.Remediation = &v1alpha1.RemediationPace{MinInterval: &metav1.Duration{Duration: 2 * time.Hour}}
@@ -311,7 +311,7 @@ func TestAdmit_OwnPlace(t *testing.T) {
 		"as many others as the budget":        {newFixture(3, own, withNode(1, cordoned)), request, ReasonBudgetExhausted},
 		"begun, as many others as the budget": {newFixture(3, own, withNode(1, cordoned)), begun(request), ""},
 		"the budget is smaller now":           {newFixture(3, own, other), request, ReasonBudgetExhausted},
-		"its own remediation is the last one": {newFixture(3, withReservation("n0", remediation), paced), newRequest("n0", remediation), ""},
+		"its own remediation is the last one": {newFixture(3, withDisruption("n0", remediation), paced), newRequest("n0", remediation), ""},
 		"another waits: it has its place":     {newFixture(3, own, withWaiting("n1", remediation, 2*time.Hour)), request, ""},
 		"window closed":                       {newFixture(3, own, closed), request, ReasonWindowClosed},
 		"of another object":                   {newFixture(3, two, withCeiling(upgrade, "0"), own), another, ""},
@@ -346,10 +346,10 @@ func TestFreshAdmissions(t *testing.T) {
 }
 
 func TestAdmit_Counts(t *testing.T) {
-	group := newFixture(10, withMax("30%"), withNode(1, cordoned), withReservation("n2", upgrade), withReservation("gone", remediation),
+	group := newFixture(10, withMax("30%"), withNode(1, cordoned), withDisruption("n2", upgrade), withDisruption("gone", remediation),
 		withWaiting("n3", remediation, time.Minute))
 	request := newRequest("n0", upgrade)
-	want := Counts{Expected: 11, Limit: 4, Unavailable: 3, ReservedReady: 1}
+	want := Counts{Expected: 11, Limit: 4, Unavailable: 3, DisruptedReady: 1}
 	if answer := Admit(&group.Input, &request); answer.Counts != want {
 		t.Errorf("the counts are %+v, want %+v", answer.Counts, want)
 	}
@@ -368,7 +368,7 @@ func TestCount_SignsOfOneNode(t *testing.T) {
 		withCondition(corev1.NodeDrainInProgress, corev1.ConditionTrue),
 	}
 	for at := range signs {
-		f := newFixture(4, withMax("2"), withNode(0, signs[:at+1]...), withLease("n0"), withReservation("n0", maintenance), withReservation("n0", upgrade))
+		f := newFixture(4, withMax("2"), withNode(0, signs[:at+1]...), withLease("n0"), withDisruption("n0", maintenance), withDisruption("n0", upgrade))
 		if counts := Count(&f.Input); counts.Unavailable != 1 || counts.Expected != 4 {
 			t.Errorf("with %d signs the counts are %+v", at+1, counts)
 		}

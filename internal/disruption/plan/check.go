@@ -16,8 +16,8 @@ func (t *tally) check(in *Input, request *Request) *denial {
 	if found {
 		at.uid = member.UID
 	}
-	if t.recorded >= MaxReservations {
-		return &denial{ReasonTooManyReservations, message("%d Nodes are being disrupted, which is as many as can be recorded", t.recorded), Recheck}
+	if t.disruptions >= MaxReservations {
+		return &denial{ReasonTooManyReservations, message("%d Nodes are being disrupted, which is as many as can be recorded", t.disruptions), Recheck}
 	}
 	if d := t.checkCapability(in, request, at); d != nil {
 		return d
@@ -28,9 +28,9 @@ func (t *tally) check(in *Input, request *Request) *denial {
 	}
 	spec := in.Group.Spec.Disruption
 	switch {
-	case t.isReserved(at):
+	case t.isDisrupted(at):
 		return nil
-	case t.ReservedReady >= t.Limit, t.leavesNone(&member):
+	case t.DisruptedReady >= t.Limit, t.leavesNone(&member):
 		counts := t.Counts
 		return &denial{ReasonBudgetExhausted, func() string {
 			text := fmt.Sprintf("%d of %d Nodes are unavailable, and maxUnavailable is %s",
@@ -53,9 +53,9 @@ func (t *tally) leavesNone(member *Member) bool {
 	return t.Unavailable >= t.Limit && !t.isUnavailable(member)
 }
 
-// checkCapability compares a request with the ceilings of its capability, which count every Node that is reserved for it.
+// checkCapability compares a request with the ceilings of its capability, which count every Node that it disrupts.
 func (t *tally) checkCapability(in *Input, request *Request, at place) *denial {
-	if t.reserved[at]&bit(request.Capability) != 0 {
+	if t.disrupted[at]&bit(request.Capability) != 0 {
 		return nil
 	}
 	inFlight := t.inFlight[request.Capability]

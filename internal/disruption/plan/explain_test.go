@@ -12,7 +12,7 @@ func TestExplain(t *testing.T) {
 	}{
 		"nothing waits": {newFixture(3, withNode(1, cordoned)), Explanation{Unavailable: "n1 (Cordoned)"}},
 		"a ceiling": {
-			newFixture(6, withMax("5"), withCeiling(upgrade, "1"), withReservation("n1", upgrade), withWaiting("n2", upgrade, time.Minute)),
+			newFixture(6, withMax("5"), withCeiling(upgrade, "1"), withDisruption("n1", upgrade), withWaiting("n2", upgrade, time.Minute)),
 			Explanation{
 				"n1 (disrupted for Upgrade)", ReasonCapabilityExhausted, "Upgrade of Node n2: 1 Nodes are disrupted for Upgrade, and its maxUnavailable is 1",
 			},

@@ -73,8 +73,8 @@ func withCeiling(capability v1alpha1.Capability, value string) func(*fixture) {
 	})
 }
 
-// withReservation has a Node disrupted for an object that has its name. A Node that is not there is gone.
-func withReservation(node string, capability v1alpha1.Capability) func(*fixture) {
+// withDisruption has a Node disrupted for an object that has its name. A Node that is not there is gone.
+func withDisruption(node string, capability v1alpha1.Capability) func(*fixture) {
 	return func(f *fixture) {
 		f.Disrupted = append(f.Disrupted, v1alpha1.Reservation{
 			Node: node, UID: types.UID("uid-of-" + node), Capability: capability, Object: node, Time: metav1.NewTime(now.Add(-time.Hour)),

@@ -23,8 +23,8 @@ func withRemediations(most string) func(*fixture) {
 
 // TestAdmit_MachineWithoutNode: to delete a Machine that never had a Node makes no Node unavailable, and is a remediation like every other one.
 func TestAdmit_MachineWithoutNode(t *testing.T) {
-	inFlight, ofNode := withReservation(another, remediation), withReservation("n0", remediation)
-	its, two := withReservation(lost, remediation), withRemediations("2")
+	inFlight, ofNode := withDisruption(another, remediation), withDisruption("n0", remediation)
+	its, two := withDisruption(lost, remediation), withRemediations("2")
 	machine, node := newRequest(lost, remediation), newRequest("n0", remediation)
 	for name, c := range map[string]struct {
 		fixture *fixture
@@ -40,7 +40,7 @@ func TestAdmit_MachineWithoutNode(t *testing.T) {
 		"a ceiling":                          {newFixture(3, two, withCeiling(remediation, "1"), inFlight), machine, ReasonCapabilityExhausted},
 		"a percentage of no Nodes":           {newFixture(0, withRemediations("20%")), machine, ""},
 		"none at all":                        {newFixture(3, withRemediations("0%")), machine, ReasonRemediationsLimited},
-		"the budget is full":                 {newFixture(3, withReservation("n0", upgrade)), machine, ""},
+		"the budget is full":                 {newFixture(3, withDisruption("n0", upgrade)), machine, ""},
 		"it is in flight, and the others":    {newFixture(3, its), newRequest("n0", upgrade), ""},
 		"another one waits for its turn":     {newFixture(3, withWaiting(another, remediation, time.Minute)), machine, ReasonQueued},
 		"it has the place already":           {newFixture(3, its), machine, ""},
@@ -67,8 +67,8 @@ func withObject(request Request, uid types.UID) Request {
 
 // TestTally_MachineWithoutNode: neither the counts of a group nor the names of what is unavailable have a Machine that never had a Node.
 func TestTally_MachineWithoutNode(t *testing.T) {
-	f := newFixture(3, withReservation(lost, remediation), withReservation("n0", upgrade))
-	if got, want := Count(&f.Input), (Counts{Expected: 3, Limit: 1, Unavailable: 1, ReservedReady: 1}); got != want {
+	f := newFixture(3, withDisruption(lost, remediation), withDisruption("n0", upgrade))
+	if got, want := Count(&f.Input), (Counts{Expected: 3, Limit: 1, Unavailable: 1, DisruptedReady: 1}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 	if got := newTally(&f.Input).names(); got != "n0 (disrupted for Upgrade)" {
@@ -91,13 +91,13 @@ func TestMachineName(t *testing.T) {
 	}
 }
 
-// TestRequest_Matches: the reservation of a Machine's remediation may have been made before it had a Node.
+// TestRequest_Matches: the remediation of a Machine may have been admitted before it had a Node.
 func TestRequest_Matches(t *testing.T) {
 	of := func(node string, capability v1alpha1.Capability, object string) Request {
 		return Request{Node: node, UID: types.UID("uid-of-" + node), Capability: capability, Object: object}
 	}
 	for name, c := range map[string]struct {
-		request, reserved Request
+		request, admitted Request
 		want              bool
 	}{
 		"its own":                          {of("n0", remediation, lost), of("n0", remediation, lost), true},
@@ -112,7 +112,7 @@ func TestRequest_Matches(t *testing.T) {
 		"an object whose UID is not known": {withObject(of("n0", metadata, "x"), "new"), of("n0", metadata, "x"), true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := c.request.Matches(new(c.reserved.reservation(now))); got != c.want {
+			if got := c.request.Matches(new(c.admitted.disruption(now))); got != c.want {
 				t.Errorf("it is %t", got)
 			}
 		})
@@ -166,7 +166,7 @@ func TestAddMachines(t *testing.T) {
 			}
 		})
 	}
-	f := newFixture(3, withReservation("n0", remediation))
+	f := newFixture(3, withDisruption("n0", remediation))
 	f.Disrupted[0].ObjectUID = "a"
 	machines := of(3, made())
 	if f.AddMachines(&machines, pace); newTally(&f.Input).inFlight[remediation] != 1 {

@@ -134,7 +134,7 @@ func (in *Input) Sign(node string, sign Sign) {
 func (m *NewMachine) disruption() v1alpha1.Reservation {
 	name := MachineName(m.Machine)
 	request := Request{Node: name, UID: m.UID, Capability: m.Capability, Object: name, ObjectUID: m.UID}
-	return request.reservation(m.Created)
+	return request.disruption(m.Created)
 }
 
 func (r *Requested) disruption() v1alpha1.Reservation {
@@ -143,5 +143,5 @@ func (r *Requested) disruption() v1alpha1.Reservation {
 	if r.Node == "" {
 		request.Node, request.UID = name, r.UID
 	}
-	return request.reservation(r.Since)
+	return request.disruption(r.Since)
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 )
 
-// simulation is a group in which Nodes and reservations change at random.
+// simulation is a group in which Nodes and disruptions change at random.
 type simulation struct {
 	*fixture
 
@@ -97,9 +97,9 @@ func (s *simulation) recover(t *rapid.T) {
 }
 
 func (s *simulation) release(t *rapid.T) {
-	if reservations := s.Disrupted; len(reservations) > 0 {
-		at := rapid.IntRange(0, len(reservations)-1).Draw(t, "released")
-		s.Disrupted = slices.Delete(reservations, at, at+1)
+	if disrupted := s.Disrupted; len(disrupted) > 0 {
+		at := rapid.IntRange(0, len(disrupted)-1).Draw(t, "released")
+		s.Disrupted = slices.Delete(disrupted, at, at+1)
 	}
 }
 
@@ -108,8 +108,8 @@ func (s *simulation) wait(t *rapid.T) {
 	s.Waiting.Put(newWaiting(s.any(t).Name, rapid.SampledFrom(order).Draw(t, "waiting"), time.Duration(minutes)*time.Minute))
 }
 
-// reserved reports whether a Node has a reservation.
-func (s *simulation) reserved(node *corev1.Node) bool {
+// disrupted reports whether a capability disrupts a Node.
+func (s *simulation) disrupted(node *corev1.Node) bool {
 	return slices.ContainsFunc(s.Disrupted, func(r v1alpha1.Reservation) bool { return r.Node == node.Name && r.UID == node.UID })
 }
 
@@ -120,25 +120,25 @@ func (s *simulation) shows(request *Request) bool {
 
 // countAnew counts what the budget is compared with, without the code under test.
 func (s *simulation) countAnew() (c Counts) {
-	gone := len(s.goneReservations())
+	gone := len(s.goneDisrupted())
 	c.Expected, c.Unavailable = gone, gone
 	for _, node := range s.nodes {
 		if IsJoining(node) {
 			continue
 		}
 		c.Expected++
-		if len(Signs(node, nil)) > 0 || s.Signs[node.Name] != "" || s.reserved(node) {
+		if len(Signs(node, nil)) > 0 || s.Signs[node.Name] != "" || s.disrupted(node) {
 			c.Unavailable++
 		}
-		if IsReady(node) && s.reserved(node) {
-			c.ReservedReady++
+		if IsReady(node) && s.disrupted(node) {
+			c.DisruptedReady++
 		}
 	}
 	c.Limit = Limit(s.Group.Spec.Disruption.MaxUnavailable, c.Expected)
 	return c
 }
 
-func (s *simulation) goneReservations() map[place]bool {
+func (s *simulation) goneDisrupted() map[place]bool {
 	gone := map[place]bool{}
 	for _, r := range s.Disrupted {
 		if !slices.ContainsFunc(s.nodes, func(n *corev1.Node) bool { return n.Name == r.Node && n.UID == r.UID }) {
@@ -148,7 +148,7 @@ func (s *simulation) goneReservations() map[place]bool {
 	return gone
 }
 
-// admit asks for a place, records the reservation, and checks what it did.
+// admit asks for a place, records the admission, and checks what it did.
 func (s *simulation) admit(t *rapid.T, person bool) {
 	node := s.any(t)
 	s.count()
@@ -167,8 +167,8 @@ func (s *simulation) admit(t *rapid.T, person bool) {
 	if answer.Reason != "" {
 		return // a person's
 	}
-	if has.ReservedReady > had.ReservedReady && has.ReservedReady > had.Limit {
-		t.Fatalf("%d reservations are on Ready Nodes, %d are allowed: %s", has.ReservedReady, had.Limit, node.Name)
+	if has.DisruptedReady > had.DisruptedReady && has.DisruptedReady > had.Limit {
+		t.Fatalf("%d Ready Nodes are disrupted, %d may be: %s", has.DisruptedReady, had.Limit, node.Name)
 	}
 	if has.Unavailable > had.Unavailable && had.Unavailable >= had.Limit {
 		t.Fatalf("%s is made unavailable, as %d of %d allowed ones were", node.Name, had.Unavailable, had.Limit)
@@ -186,11 +186,11 @@ func (s *simulation) checkCeiling(t *rapid.T, ceiling *v1alpha1.CapabilityBudget
 		}
 	}
 	if limit := Limit(&ceiling.MaxUnavailable, had.Expected); admitted == ceiling.Capability && len(nodes) > limit {
-		t.Fatalf("%d Nodes are reserved for %s, %d are allowed", len(nodes), admitted, limit)
+		t.Fatalf("%d Nodes are disrupted for %s, %d are allowed", len(nodes), admitted, limit)
 	}
 }
 
-// Whatever else happens to Nodes, reservations and the budget: no request is admitted that exceeds what the budget allows at that time.
+// Whatever else happens to Nodes, disruptions and the budget: no request is admitted that exceeds what the budget allows at that time.
 func TestProperty_AdmitNeverExceedsBudget(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := newSimulation(t)
@@ -207,8 +207,8 @@ func TestProperty_AdmitNeverExceedsBudget(t *testing.T) {
 	})
 }
 
-// While no Node recovers and the budget stays the same, there are never more reservations on Ready Nodes than it allows.
-func TestProperty_ReservationsOnReadyNodesWithinLimit(t *testing.T) {
+// While no Node recovers and the budget stays the same, never more Ready Nodes are disrupted than it allows.
+func TestProperty_DisruptedReadyNodesWithinLimit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := newSimulation(t)
 		s.Group.Spec.Disruption.MaxUnavailable = new(intstr.FromInt32(rapid.Int32Range(0, 4).Draw(t, "max")))
@@ -218,8 +218,8 @@ func TestProperty_ReservationsOnReadyNodesWithinLimit(t *testing.T) {
 			"release": s.release,
 			"wait":    s.wait,
 			"": func(t *rapid.T) {
-				if c := s.countAnew(); c.ReservedReady > c.Limit {
-					t.Fatalf("%d reservations are on Ready Nodes, %d are allowed", c.ReservedReady, c.Limit)
+				if c := s.countAnew(); c.DisruptedReady > c.Limit {
+					t.Fatalf("%d Ready Nodes are disrupted, %d may be", c.DisruptedReady, c.Limit)
 				}
 			},
 		})

@@ -48,7 +48,7 @@ func (r *Request) keyWithoutNode() Key {
 	return Key{r.Object, r.Capability, r.Object, r.ObjectUID}
 }
 
-// Key identifies a request and its reservation.
+// Key identifies a request, and the disruption that it asks for.
 type Key struct {
 	Node       string
 	Capability v1alpha1.Capability

@@ -119,7 +119,7 @@ func TestAdmit_Turns(t *testing.T) {
 			"Upgrade of Node n2 is first", Recheck,
 		},
 		"the one that waits reached its ceiling": {
-			newFixture(4, two, withReservation("n2", metadata), withCeiling(metadata, "1"), withWaiting("n1", metadata, 2*time.Hour)),
+			newFixture(4, two, withDisruption("n2", metadata), withCeiling(metadata, "1"), withWaiting("n1", metadata, 2*time.Hour)),
 			newRequest("n0", upgrade), "", "", 0,
 		},
 		"the one that waits has a closed window": {

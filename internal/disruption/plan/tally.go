@@ -23,22 +23,22 @@ type Counts struct {
 	Limit int
 	// Unavailable counts those with a sign, those that a capability disrupts, and those that the MachineSets lack.
 	Unavailable int
-	// ReservedReady counts the Ready Nodes that a capability disrupts, and the Nodes that the MachineSets lack.
-	ReservedReady int
+	// DisruptedReady counts the Ready Nodes that a capability disrupts, and the Nodes that the MachineSets lack.
+	DisruptedReady int
 }
 
-// tally counts what is disrupted in a group, and what a reservation adds to that.
+// tally counts what is disrupted in a group, and what one more disruption adds to that.
 type tally struct {
 	Counts
 
 	members *Members
 	signs   map[string]Sign
 	missing int
-	// reserved has the capabilities for which each Node is reserved, inFlight counts the Nodes that are reserved for each, and recorded counts both: a
-	// Node has a reservation for each capability.
-	reserved map[place]capabilities
-	inFlight map[v1alpha1.Capability]int
-	recorded int
+	// disrupted has the capabilities that disrupt each Node, inFlight counts the Nodes that each capability disrupts, and disruptions is the sum over
+	// the capabilities.
+	disrupted   map[place]capabilities
+	inFlight    map[v1alpha1.Capability]int
+	disruptions int
 	// remediated is when the last remediation began, of those before latest: a time that lies farther ahead was recorded by a clock that was wrong, and
 	// does not end the interval.
 	remediated, latest time.Time
@@ -70,7 +70,7 @@ func (c capabilities) String() string {
 func newTally(in *Input) *tally {
 	t := &tally{
 		members: in.Members, signs: in.Signs, missing: in.Missing,
-		reserved: make(map[place]capabilities, len(in.Disrupted)+1), inFlight: map[v1alpha1.Capability]int{},
+		disrupted: make(map[place]capabilities, len(in.Disrupted)+1), inFlight: map[v1alpha1.Capability]int{},
 	}
 	if pace := in.Group.Spec.Disruption.Remediation; pace != nil && pace.MinInterval != nil {
 		t.latest = in.Now.Add(pace.MinInterval.Duration)
@@ -78,7 +78,7 @@ func newTally(in *Input) *tally {
 	if last := in.Group.Status.LastRemediationTime; last != nil {
 		t.remediate(last.Time)
 	}
-	t.Expected, t.Unavailable, t.ReservedReady = in.Members.initialized+in.Missing, len(in.Members.unavailable)+in.Missing, in.Missing
+	t.Expected, t.Unavailable, t.DisruptedReady = in.Members.initialized+in.Missing, len(in.Members.unavailable)+in.Missing, in.Missing
 	for name := range in.Signs {
 		if member, found := in.Members.byName[name]; found && !member.Joining && member.Sign == "" {
 			t.Unavailable++
@@ -86,7 +86,7 @@ func newTally(in *Input) *tally {
 	}
 	maps.Copy(t.inFlight, in.NotCreated)
 	for i := range in.Disrupted {
-		t.reserve(&in.Disrupted[i])
+		t.disrupt(&in.Disrupted[i])
 	}
 	t.Limit = Limit(in.Group.Spec.Disruption.MaxUnavailable, t.Expected)
 	return t
@@ -98,17 +98,17 @@ func (t *tally) remediate(at time.Time) {
 	}
 }
 
-// reserve counts a reservation. Two reservations of a Node disrupt one Node.
-func (t *tally) reserve(r *v1alpha1.Reservation) {
+// disrupt counts a disruption. Two capabilities that disrupt the same Node make one Node unavailable.
+func (t *tally) disrupt(r *v1alpha1.Reservation) {
 	at := place{r.Node, r.UID}
 	if r.Capability == v1alpha1.CapabilityRemediation {
 		t.remediate(r.Time.Time)
 	}
-	before := t.reserved[at]
-	t.reserved[at] = before | bit(r.Capability)
+	before := t.disrupted[at]
+	t.disrupted[at] = before | bit(r.Capability)
 	if before&bit(r.Capability) == 0 {
 		t.inFlight[r.Capability]++
-		t.recorded++
+		t.disruptions++
 	}
 	if before != 0 || isMachine(r.Node) {
 		return
@@ -121,7 +121,7 @@ func (t *tally) reserve(r *v1alpha1.Reservation) {
 	case member.Joining:
 	default:
 		if member.Ready {
-			t.ReservedReady++
+			t.DisruptedReady++
 		}
 		if member.Sign == "" && t.signs[member.Name] == "" {
 			t.Unavailable++
@@ -129,12 +129,12 @@ func (t *tally) reserve(r *v1alpha1.Reservation) {
 	}
 }
 
-// isUnavailable reports whether a member has a sign or a reservation.
+// isUnavailable reports whether a member has a sign, or is disrupted.
 func (t *tally) isUnavailable(member *Member) bool {
-	return member.Sign != "" || t.signs[member.Name] != "" || t.isReserved(place{member.Name, member.UID})
+	return member.Sign != "" || t.signs[member.Name] != "" || t.isDisrupted(place{member.Name, member.UID})
 }
 
-func (t *tally) isReserved(at place) bool { return t.reserved[at] != 0 }
+func (t *tally) isDisrupted(at place) bool { return t.disrupted[at] != 0 }
 
 // maxNamed is how many Nodes a message names.
 const maxNamed = 5
@@ -167,7 +167,7 @@ func (t *tally) causes() map[string]func() string {
 			causes[name] = func() string { return string(sign) }
 		}
 	}
-	for at, by := range t.reserved {
+	for at, by := range t.disrupted {
 		if member, found := t.members.get(at.name, at.uid); !isMachine(at.name) && (!found || !member.Joining) {
 			causes[at.name] = func() string { return "disrupted for " + by.String() }
 		}

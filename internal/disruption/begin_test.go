@@ -233,7 +233,10 @@ func TestBegin_Requests(t *testing.T) {
 	f.change(withThreePlaces)
 	var found []plan.Requested
 	lists := 0
-	f.budgets.Requests = func(context.Context) ([]plan.Requested, error) {
+	f.budgets.Requests = func(ctx context.Context) ([]plan.Requested, error) {
+		if _, bounded := ctx.Deadline(); !bounded {
+			t.Error("a list may take for ever, and those who decide wait for it")
+		}
 		lists++
 		return found, nil
 	}

@@ -19,7 +19,8 @@ type requests struct {
 	at    time.Time
 }
 
-// list lists the remediation requests unless that has been done since a time.
+// list lists the remediation requests unless that has been done since a time. An API server that does not answer for one of their kinds keeps those
+// who decide waiting for a bounded time.
 func (r *requests) list(ctx context.Context, b *Budgets, since time.Time) ([]plan.Requested, error) {
 	if b.Requests == nil {
 		return nil, nil
@@ -27,7 +28,9 @@ func (r *requests) list(ctx context.Context, b *Budgets, since time.Time) ([]pla
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if now := b.Clock.Now(); r.at.Before(since) || r.at.After(now) {
-		found, err := b.Requests(ctx)
+		bounded, cancel := context.WithTimeout(ctx, callTimeout)
+		defer cancel()
+		found, err := b.Requests(bounded)
 		if err != nil {
 			return nil, fmt.Errorf("listing the requests for remediation: %w", err)
 		}

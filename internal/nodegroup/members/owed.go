@@ -2,6 +2,7 @@ package members
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
@@ -52,7 +53,7 @@ func (m *machineEntry) isUnusual() bool {
 	return m.made != nil || !m.requested.IsZero() || !m.active && m.isMember
 }
 
-// count adds a Machine to those of its MachineSet, or takes it from them.
+// countMachine adds a Machine to those of its MachineSet, or takes it from them.
 func (x *Index) countMachine(key types.NamespacedName, m *machineEntry, change int) {
 	of := x.setOf(m.set)
 	for counted, isCounted := range map[*int]bool{&of.machines: true, &of.active: m.active, &of.nodes: m.isMember, &of.growing: m.active && m.grows} {
@@ -153,10 +154,10 @@ func (x *Index) putMachines(ctx context.Context) error {
 	var sets machinev1beta1.MachineSetList
 	var machines machinev1beta1.MachineList
 	if err := x.finder.cache.List(ctx, &sets); err != nil {
-		return err
+		return fmt.Errorf("listing MachineSets: %w", err)
 	}
 	if err := x.finder.cache.List(ctx, &machines); err != nil {
-		return err
+		return fmt.Errorf("listing Machines: %w", err)
 	}
 	for i := range sets.Items {
 		x.setOf(setKey{sets.Items[i].Namespace, sets.Items[i].UID}).set = &sets.Items[i]

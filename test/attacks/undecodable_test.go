@@ -146,7 +146,7 @@ func TestMachineAuthor_UndecodableOwner(t *testing.T) {
 		t.Fatal(err)
 	}
 	withoutPolicy(t, w, "drover-decodable-machines")
-	w.Operator(harness.Options{Args: []string{"--controllers=metadata,machines,autoscaling"}})
+	operator := w.Operator(harness.Options{Args: []string{"--controllers=metadata,machines,autoscaling"}})
 	const name = "attacks-owner"
 	machines := w.MakePool(name, 3, nil).Runs(3)
 	set := &machinev1beta1.MachineSet{ObjectMeta: harness.Meta(name)}
@@ -165,6 +165,10 @@ func TestMachineAuthor_UndecodableOwner(t *testing.T) {
 	w.Eventually("the MachineSet has bounds", bounds)
 	attack(t, machineAuthor, "a MachineSet that cannot be decoded, all of whose Nodes are unhealthy", func(t *testing.T) string {
 		store(w, set, "MachineSet", `{"spec":{"template":{"spec":{"taints":`+badTaints[0]+`}}}}`)
+		// What its cache has before this event is right for a MachineSet that could be decoded.
+		if err := operator.Says(t.Context(), "warning: MachineSet "+client.ObjectKeyFromObject(set).String()+" cannot be decoded"); err != nil {
+			t.Fatal(err)
+		}
 		check := breaking(name)
 		check.Spec.MaxUnhealthy = nil
 		w.CreateWithCleanup(check)

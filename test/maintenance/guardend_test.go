@@ -102,13 +102,11 @@ func TestGuard_AnnouncementDenied(t *testing.T) {
 	s.Deployment("app", harness.Pods{Replicas: 2, Node: node})
 	other := s.AddNode(func(node *corev1.Node) { node.Labels["example.com/other"] = "" })
 	lift := denyTaint(s, node)
-	group := dedicate(s, func(spec *v1alpha1.NodeGroupSpec) {
-		spec.Rollout = &v1alpha1.Rollout{NoExecute: &v1alpha1.NoExecute{Timeout: &metav1.Duration{Duration: 5 * time.Second}}}
-		spec.Disruption = &v1alpha1.Disruption{MaxUnavailable: new(intstr.FromInt32(1)), PersonMaintenance: v1alpha1.PersonQueue}
-	})
+	group := dedicate(s, queuedBehindGuard)
 	s.AwaitHolder(node, nodes.Holder)
 	maintenance := s.Maintain(other, nil)
 	maintenance.Condition(plan.ConditionCordoned, plan.ReasonWaitingForBudget, "")
+	shortTimeout(s, group)
 	s.AwaitEvent("Node", node, nodes.EventDenied, "dedicated is not for this Node")
 	s.AwaitEvent("Node", node, nodes.EventTimeout, "NodeGroup "+group.Name)
 	// It has the place until the end of the test, so the guard gets neither place nor lease again.

@@ -17,8 +17,8 @@ import (
 // group is what is known of a NodeGroup. Nothing in it is needed for a correct decision by the next process.
 type group struct {
 	name string
-	// locked is full while one request is decided and its admission written. Without it, those who decide at the same time would all write, and all but one get
-	// a conflict.
+	// locked is full while one request is decided and its admission written. Without it, those who decide at the same time would all write, and all but
+	// one get a conflict.
 	locked chan struct{}
 
 	view view

@@ -55,6 +55,18 @@ type builder struct {
 	failed  error
 }
 
+func newBuilder(
+	mgr manager.Manager, recorder record.EventRecorder, settings *v1alpha1.DroverConfiguration, indexes *indexes, providers []provider.Provider,
+) (b *builder, err error) {
+	b = &builder{
+		Manager: mgr, recorder: recorder, settings: settings, providers: providers, indexes: indexes,
+		leases: newLeases(mgr), linked: make(chan struct{}, 1), groups: &membership{},
+		limiter: pace.NewLimiter(*settings.Metadata.WritesPerSecond, *settings.Metadata.WritesBurst), pages: pages.NewReader(mgr.GetAPIReader()),
+	}
+	b.budgets, err = newBudgets(mgr, settings, b.groups, b.linking.Load)
+	return b, err
+}
+
 func newLeases(mgr manager.Manager) *expectations.Owned {
 	kind := func() client.Object { return &coordinationv1.Lease{} }
 	return expectations.NewOwned(mgr.GetCache(), kind, expectations.OwnedOptions{Live: live(mgr)})

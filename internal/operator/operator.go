@@ -24,10 +24,8 @@ import (
 	"github.com/drover-io/drover/internal/expectations"
 	"github.com/drover-io/drover/internal/maintenance"
 	"github.com/drover-io/drover/internal/metadata"
-	"github.com/drover-io/drover/internal/metadata/pace"
 	"github.com/drover-io/drover/internal/nodegroup"
 	"github.com/drover-io/drover/internal/ownership"
-	"github.com/drover-io/drover/internal/pages"
 	"github.com/drover-io/drover/internal/undecodable"
 	"github.com/drover-io/drover/internal/upgrade"
 	"github.com/drover-io/drover/internal/version"
@@ -63,12 +61,8 @@ func Run(ctx context.Context, rest *rest.Config, settings *v1alpha1.DroverConfig
 		return err
 	}
 	indexes := newIndexes(mgr.GetCache())
-	b := &builder{
-		Manager: mgr, recorder: recorder, settings: settings, providers: providers, indexes: indexes,
-		leases: newLeases(mgr), linked: make(chan struct{}, 1), groups: &membership{},
-		limiter: pace.NewLimiter(*settings.Metadata.WritesPerSecond, *settings.Metadata.WritesBurst), pages: pages.NewReader(mgr.GetAPIReader()),
-	}
-	if b.budgets, err = newBudgets(mgr, settings, b.groups, b.linking.Load); err != nil {
+	b, err := newBuilder(mgr, recorder, settings, indexes, providers)
+	if err != nil {
 		return err
 	}
 	capabilities, err := b.capabilities()

@@ -186,7 +186,7 @@ func queuedBehindGuard(spec *v1alpha1.NodeGroupSpec) {
 	spec.Disruption = &v1alpha1.Disruption{MaxUnavailable: new(intstr.FromInt32(1)), PersonMaintenance: v1alpha1.PersonQueue}
 }
 
-// shortTimeout has a guard time out that has begun: a test that has seen first what the guard keeps waiting does not depend on how fast the machine is.
+// shortTimeout has a guard time out that has begun: a test that has seen first what the guard keeps waiting needs no fast machine.
 func shortTimeout(s *harness.Site, group *v1alpha1.NodeGroup) {
 	s.Helper()
 	harness.Update(s.World, groupOf(s), group.Name, func(group *v1alpha1.NodeGroup) {

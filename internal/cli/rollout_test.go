@@ -20,6 +20,7 @@ import (
 	"github.com/drover-io/drover/internal/nodegroup/history"
 	"github.com/drover-io/drover/internal/nodegroup/plan"
 	replacementplan "github.com/drover-io/drover/internal/nodegroup/replacement/plan"
+	"github.com/drover-io/drover/internal/rollout"
 )
 
 // group adds a NodeGroup that declares the label team, with the label pool as its selector.
@@ -328,7 +329,7 @@ func TestRolloutStatus(t *testing.T) {
 			withStatus(plan.ReasonNotSynced, plan.ReasonRollingOut, func(s *v1alpha1.NodeGroupStatus) {
 				s.Phase = v1alpha1.PhaseStopped
 				meta.SetStatusCondition(&s.Conditions, metav1.Condition{
-					Type: v1alpha1.ConditionBlocked, Status: metav1.ConditionTrue, Reason: plan.ReasonNodesNotReady, Message: "2 Nodes have become NotReady",
+					Type: v1alpha1.ConditionBlocked, Status: metav1.ConditionTrue, Reason: rollout.ReasonNodesNotReady, Message: "2 Nodes have become NotReady",
 				})
 			}), "", "", `nodegroup "batch" has stopped: 2 Nodes have become NotReady; kubectl drover rollout resume nodegroup/batch continues it`,
 		},

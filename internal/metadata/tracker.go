@@ -18,7 +18,7 @@ type tracker struct {
 	metrics  *Metrics
 	machines map[types.NamespacedName]*machineEntry
 	// rollouts are those of the MachineSets.
-	rollouts map[types.NamespacedName]*rollout
+	rollouts map[types.NamespacedName]*setRollout
 	// written holds what Drover last wrote to each Machine, and to its Node, which may be before the first report: the revision of what the
 	// MachineSet declares, and for a Node which one it was and what was declared for it.
 	written map[plan.Target]map[types.NamespacedName]string
@@ -34,8 +34,8 @@ type machineEntry struct {
 	reported bool
 }
 
-// rollout is the progress of one revision of what a MachineSet declares.
-type rollout struct {
+// setRollout is the progress of one revision of what a MachineSet declares.
+type setRollout struct {
 	revision string
 	// started is when the revision was first observed; zero for one that existed when the process started.
 	started time.Time
@@ -93,7 +93,7 @@ func newTracker(metrics *Metrics, now time.Time) *tracker {
 	return &tracker{
 		started: now, metrics: metrics,
 		machines: map[types.NamespacedName]*machineEntry{},
-		rollouts: map[types.NamespacedName]*rollout{},
+		rollouts: map[types.NamespacedName]*setRollout{},
 		written:  map[plan.Target]map[types.NamespacedName]string{plan.OnMachine: {}, plan.OnNode: {}},
 	}
 }
@@ -118,10 +118,10 @@ func (t *tracker) startRollout(declaration *plan.Declaration, members []types.Na
 	}
 }
 
-func (t *tracker) rolloutOf(set types.NamespacedName) *rollout {
+func (t *tracker) rolloutOf(set types.NamespacedName) *setRollout {
 	current := t.rollouts[set]
 	if current == nil {
-		current = &rollout{states: map[plan.State]int{}, problems: map[problemKey]int{}}
+		current = &setRollout{states: map[plan.State]int{}, problems: map[problemKey]int{}}
 		t.rollouts[set] = current
 	}
 	return current
@@ -233,7 +233,7 @@ func (t *tracker) remove(machine types.NamespacedName) {
 	}
 }
 
-func (r *rollout) count(entry *machineEntry, by int) {
+func (r *setRollout) count(entry *machineEntry, by int) {
 	r.machines += by
 	r.states[entry.state] += by
 	if entry.waiting {
@@ -242,7 +242,7 @@ func (r *rollout) count(entry *machineEntry, by int) {
 }
 
 // complete reports once when no Machine of a MachineSet remains to be written. It does not wait for Machines without a Node.
-func (r *rollout) complete(out *transition, now time.Time) {
+func (r *setRollout) complete(out *transition, now time.Time) {
 	if r.completed || !r.wrote || len(r.remaining) > 0 || r.states[plan.Pending] > r.waiting {
 		return
 	}

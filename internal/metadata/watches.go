@@ -22,7 +22,7 @@ import (
 	"github.com/drover-io/drover/internal/machineapi"
 	"github.com/drover-io/drover/internal/machineapi/lookup"
 	"github.com/drover-io/drover/internal/metadata/plan"
-	nodegroupplan "github.com/drover-io/drover/internal/nodegroup/plan"
+	"github.com/drover-io/drover/internal/rollout"
 	"github.com/drover-io/drover/internal/watch"
 )
 
@@ -285,7 +285,7 @@ func (w *waves) sources(cache ctrlcache.Cache) []source.Source {
 				}
 			},
 			Updated: func(ctx context.Context, queue watch.Queue, before, after *corev1.Node) {
-				if !nodegroupplan.SameNode(before, after) {
+				if !rollout.SameNode(before, after) {
 					queue.Add(watch.PriorityNormal, w.nodeToMachineSets(ctx, after.Name)...)
 				}
 			},

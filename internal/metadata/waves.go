@@ -18,8 +18,8 @@ import (
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/controller"
 	"github.com/drover-io/drover/internal/metadata/plan"
-	nodegroupplan "github.com/drover-io/drover/internal/nodegroup/plan"
 	"github.com/drover-io/drover/internal/ownership"
+	"github.com/drover-io/drover/internal/rollout"
 )
 
 // WavesName is the name in logs and metrics of the controller of waves.
@@ -111,8 +111,8 @@ func (w *waves) admit(ctx context.Context, set *machineSet, now time.Time, reque
 		return err
 	}
 	before := w.store.get(set.UID)
-	decision := nodegroupplan.DecideMachineSet(&nodegroupplan.MachineSetInput{
-		Settings: w.settings, Rollout: before, Revision: revisionOf(set.declaration, held), Nodes: nodes,
+	decision := rollout.DecideMachineSet(&rollout.Input{
+		Settings: *w.settings, Before: before, Revision: revisionOf(set.declaration, held), Nodes: nodes,
 		Resume: set.Annotations[v1alpha1.AnnotationResume], Now: now,
 	})
 	if err := w.store.save(ctx, set.UID, decision.Rollout); err != nil {
@@ -153,9 +153,9 @@ func hashOf(text string) uint64 {
 // nodesOf returns the Nodes of a MachineSet, and the taints that are held back on any of them. It leaves out those that several Machines name, which
 // are not written, and those that have not got what is declared and do not get it, since they are paused for example: a kubelet must not make a wave
 // an empty one by that.
-func (w *waves) nodesOf(ctx context.Context, set *machineSet) (nodes []nodegroupplan.Node, held ownership.Keys, err error) {
+func (w *waves) nodesOf(ctx context.Context, set *machineSet) (nodes []rollout.Node, held ownership.Keys, err error) {
 	requests := w.machineSetToMachines(ctx, set.MachineSet)
-	nodes, held = make([]nodegroupplan.Node, 0, len(requests)), ownership.Keys{}
+	nodes, held = make([]rollout.Node, 0, len(requests)), ownership.Keys{}
 	for _, request := range requests {
 		observed, err := w.observe(ctx, request.NamespacedName)
 		switch {
@@ -172,8 +172,8 @@ func (w *waves) nodesOf(ctx context.Context, set *machineSet) (nodes []nodegroup
 	return nodes, held, nil
 }
 
-func (w *waves) nodeOf(observed *observation, machine types.NamespacedName) nodegroupplan.Node {
-	node := nodegroupplan.NewNode(observed.node, false, nil)
+func (w *waves) nodeOf(observed *observation, machine types.NamespacedName) rollout.Node {
+	node := rollout.NewNode(observed.node, false, nil)
 	if observed.pending {
 		// The cache does not show that it has been written.
 		node.Metadata = plan.GroupDecision{State: plan.Pending, Change: plan.Change{Write: true}, Reached: true}
@@ -223,7 +223,7 @@ func (rc *reconciliation) awaitsWave(decision *plan.Decision) bool {
 }
 
 // reportWaves logs where a roll-out of several waves is, and emits an event when it stops. The metric says so for as long as it has.
-func (w *waves) reportWaves(ctx context.Context, set *machineSet, before *v1alpha1.RolloutStatus, decision *nodegroupplan.Decision) {
+func (w *waves) reportWaves(ctx context.Context, set *machineSet, before *v1alpha1.RolloutStatus, decision *rollout.Decision) {
 	after := decision.Rollout
 	w.metrics.setStopped(set.key, after)
 	if after == nil {

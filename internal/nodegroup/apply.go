@@ -17,6 +17,7 @@ import (
 	"github.com/drover-io/drover/internal/nodegroup/members"
 	"github.com/drover-io/drover/internal/nodegroup/nodes"
 	"github.com/drover-io/drover/internal/nodegroup/plan"
+	"github.com/drover-io/drover/internal/rollout"
 	"github.com/drover-io/drover/internal/status"
 )
 
@@ -53,7 +54,9 @@ const guardsKnownAfter = 5 * time.Second
 // found out again, by Nodes that are admitted, and meanwhile the Nodes would count as ones that are to be written.
 func (rc *reconciliation) awaitGuards(in *plan.Input, decision *plan.Decision) time.Duration {
 	known, wait := &rc.group.Status, rc.state.begun.Add(guardsKnownAfter).Sub(rc.now)
-	isPending := func(n plan.Node) bool { return len(n.Metadata.Guarded) > 0 && n.Metadata.State == metadataplan.Pending }
+	isPending := func(n rollout.Node) bool {
+		return len(n.Metadata.Guarded) > 0 && n.Metadata.State == metadataplan.Pending
+	}
 	switch {
 	case wait <= 0, known.Rollout == nil, known.Rollout.Revision != in.Declaration.Revision, known.ObservedGeneration != rc.group.Generation:
 		return 0

@@ -10,6 +10,7 @@ import (
 	metadataplan "github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/nodegroup/members"
 	"github.com/drover-io/drover/internal/nodegroup/plan"
+	"github.com/drover-io/drover/internal/rollout"
 )
 
 // TestHasEnded: the event says once that a roll-out has ended, not when a Node joins or is repaired later.
@@ -57,7 +58,7 @@ func TestAwaitGuards(t *testing.T) {
 		rc := &reconciliation{
 			observation: &observation{group: &members.Group{NodeGroup: group}}, state: &groupState{begun: now.Add(-time.Second)}, now: now,
 		}
-		in := &plan.Input{Declaration: &metadataplan.Declaration{Revision: "a"}, Nodes: []plan.Node{{
+		in := &plan.Input{Declaration: &metadataplan.Declaration{Revision: "a"}, Nodes: []rollout.Node{{
 			Metadata: metadataplan.GroupDecision{State: metadataplan.Pending, Guarded: []string{"k:NoExecute"}},
 		}}}
 		decision := &plan.Decision{}

@@ -14,6 +14,7 @@ import (
 	"github.com/drover-io/drover/internal/nodegroup/plan"
 	replacementplan "github.com/drover-io/drover/internal/nodegroup/replacement/plan"
 	"github.com/drover-io/drover/internal/ownership"
+	"github.com/drover-io/drover/internal/rollout"
 	"github.com/drover-io/drover/internal/undecodable"
 )
 
@@ -63,7 +64,7 @@ func (rc *reconciliation) input() *plan.Input {
 	in := members.PlanInput(rc.group, rc.nodes, rc.now, rc.decideMetadata)
 	in.Group = rc.state.known(in.Group)
 	in.Replacement, in.Unseen = rc.replacement(), rc.unseen
-	for _, nodes := range [][]plan.Node{in.Nodes, in.Released} {
+	for _, nodes := range [][]rollout.Node{in.Nodes, in.Released} {
 		for i := range nodes {
 			nodes[i].Failing = rc.Admissions.Trouble(nodes[i].Name).Failing
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/drover-io/drover/internal/controller"
 	"github.com/drover-io/drover/internal/nodegroup/plan"
 	"github.com/drover-io/drover/internal/pages"
+	"github.com/drover-io/drover/internal/rollout"
 )
 
 // recheckUses is how often Drover looks for what requires labels that a roll-out takes away, and recheckPending for Pods that are unschedulable.
@@ -30,7 +31,7 @@ const maxPending = 200
 type lookups struct {
 	revision          string
 	usesAt, pendingAt time.Time
-	uses              *plan.Uses
+	uses              *rollout.Uses
 	// pending are the names of the unschedulable Pods that count since a time.
 	pending      []string
 	pendingSince time.Time
@@ -45,13 +46,14 @@ func (rc *reconciliation) observePods(ctx context.Context, in *plan.Input, reque
 	if known.revision != in.Declaration.Revision {
 		*known = lookups{revision: in.Declaration.Revision}
 	}
-	if in.CountsPending() {
+	waves := in.Rollout()
+	if waves.CountsPending() {
 		if err := rc.observePending(ctx, in, known); err != nil {
 			return err
 		}
 		requeue.In(known.pendingAt.Add(recheckPending).Sub(rc.now))
 	}
-	lost := in.LostLabels()
+	lost := waves.LostLabels()
 	if len(lost) == 0 {
 		known.uses = nil
 		return nil
@@ -70,10 +72,11 @@ func (rc *reconciliation) observePods(ctx context.Context, in *plan.Input, reque
 
 // observePending reads the Pods that have no Node.
 func (rc *reconciliation) observePending(ctx context.Context, in *plan.Input, known *lookups) error {
-	since := in.Since()
+	waves := in.Rollout()
+	since := waves.Since()
 	if rc.now.Sub(known.pendingAt) >= recheckPending || !since.Equal(known.pendingSince) {
 		var names []string
-		isPending := in.PendingIn(rc.members())
+		isPending := waves.PendingIn(rc.members(), in.DeclaredKeys())
 		noNode := fields.OneTermEqualSelector("spec.nodeName", "")
 		err := pages.Each(ctx, rc.API, &corev1.PodList{}, noNode, func(pod *corev1.Pod) bool {
 			if isPending(pod) {
@@ -91,14 +94,14 @@ func (rc *reconciliation) observePending(ctx context.Context, in *plan.Input, kn
 }
 
 // usesOf looks for the Pods and PersistentVolumes that require Nodes to be as they were before changes of their labels.
-func (rc *reconciliation) usesOf(ctx context.Context, changes []plan.LabelChange) *plan.Uses {
-	uses := plan.NewUses(changes)
+func (rc *reconciliation) usesOf(ctx context.Context, changes []rollout.LabelChange) *rollout.Uses {
+	uses := rollout.NewUses(changes)
 	uses.End(rc.readUses(ctx, changes, uses))
 	return uses
 }
 
 // readUses reads the Pods of the Nodes that change, and the PersistentVolumes.
-func (rc *reconciliation) readUses(ctx context.Context, changes []plan.LabelChange, uses *plan.Uses) error {
+func (rc *reconciliation) readUses(ctx context.Context, changes []rollout.LabelChange, uses *rollout.Uses) error {
 	selectors := []fields.Selector{fields.Everything()}
 	if len(changes) <= nodesByName {
 		selectors = nil

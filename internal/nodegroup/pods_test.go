@@ -19,16 +19,17 @@ import (
 	"github.com/drover-io/drover/internal/nodegroup/plan"
 	"github.com/drover-io/drover/internal/ownership"
 	"github.com/drover-io/drover/internal/pages"
+	"github.com/drover-io/drover/internal/rollout"
 )
 
 // loses returns a Node that loses labels.
-func loses(name string, keys ...string) plan.Node {
+func loses(name string, keys ...string) rollout.Node {
 	labels := map[string]string{"kept": "yes"}
 	for _, key := range keys {
 		labels[key] = "a"
 	}
 	owned := ownership.KeysOf(labels)
-	return plan.Node{
+	return rollout.Node{
 		Name: name, Labels: labels, Owned: ownership.Section{}.With(ownership.Label, owned),
 		Metadata: metadataplan.GroupDecision{Change: metadataplan.Change{
 			Write: true, Results: map[ownership.Kind]ownership.Result{ownership.Label: {Remove: keys}},
@@ -59,16 +60,16 @@ func TestObservePods_OtherLabelsAreLost(t *testing.T) {
 	for _, step := range []struct {
 		name            string
 		after           time.Duration
-		nodes, released []plan.Node
+		nodes, released []rollout.Node
 		looks           bool
 		waits           string
 	}{
-		{"the roll-out begins", 0, []plan.Node{loses("n0", "rack"), loses("n1", "rack")}, nil, true, ""},
-		{"it goes on", time.Second, []plan.Node{loses("n1", "rack")}, nil, false, ""},
-		{"a Node leaves the group", time.Second, []plan.Node{}, []plan.Node{loses("n1", "disk", "rack")}, true, "Pod shop/db"},
-		{"it is left", time.Second, nil, []plan.Node{loses("n1", "disk", "rack")}, false, "Pod shop/db"},
-		{"another Node leaves it", time.Second, nil, []plan.Node{loses("n1", "disk", "rack"), loses("n2", "disk")}, true, "Pod shop/db"},
-		{"five minutes later", recheckUses, nil, []plan.Node{loses("n1", "disk")}, true, "Pod shop/db"},
+		{"the roll-out begins", 0, []rollout.Node{loses("n0", "rack"), loses("n1", "rack")}, nil, true, ""},
+		{"it goes on", time.Second, []rollout.Node{loses("n1", "rack")}, nil, false, ""},
+		{"a Node leaves the group", time.Second, []rollout.Node{}, []rollout.Node{loses("n1", "disk", "rack")}, true, "Pod shop/db"},
+		{"it is left", time.Second, nil, []rollout.Node{loses("n1", "disk", "rack")}, false, "Pod shop/db"},
+		{"another Node leaves it", time.Second, nil, []rollout.Node{loses("n1", "disk", "rack"), loses("n2", "disk")}, true, "Pod shop/db"},
+		{"five minutes later", recheckUses, nil, []rollout.Node{loses("n1", "disk")}, true, "Pod shop/db"},
 		{"nothing is lost", time.Second, nil, nil, false, ""},
 	} {
 		lists, rc.now = 0, rc.now.Add(step.after)

@@ -21,8 +21,8 @@ import (
 	"github.com/drover-io/drover/internal/machineapi"
 	metadataplan "github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/nodegroup/members"
-	"github.com/drover-io/drover/internal/nodegroup/plan"
 	"github.com/drover-io/drover/internal/nodelease"
+	"github.com/drover-io/drover/internal/rollout"
 	"github.com/drover-io/drover/internal/watch"
 )
 
@@ -149,7 +149,7 @@ func (r *Reconciler) machineDeleted(ctx context.Context, queue watch.Queue, mach
 
 // nodeUpdated ignores what changes with every heartbeat.
 func (r *Reconciler) nodeUpdated(ctx context.Context, queue watch.Queue, before, after *corev1.Node) {
-	if plan.SameNode(before, after) {
+	if rollout.SameNode(before, after) {
 		return
 	}
 	queue.Add(watch.PriorityNormal, r.nodeToGroups(ctx, before, after)...)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/nodegroup/plan"
+	"github.com/drover-io/drover/internal/rollout"
 	"github.com/drover-io/drover/test/harness"
 	"github.com/drover-io/drover/test/harness/plugin"
 )
@@ -100,7 +101,7 @@ func TestRollout_StopsWhenPodsArePending(t *testing.T) {
 	if err := f.Client.Status().Update(t.Context(), pod); err != nil {
 		t.Fatal(err)
 	}
-	f.eventuallyCondition("pending", v1alpha1.ConditionBlocked, metav1.ConditionTrue, plan.ReasonPodsPending)
+	f.eventuallyCondition("pending", v1alpha1.ConditionBlocked, metav1.ConditionTrue, rollout.ReasonPodsPending)
 	f.AwaitEvent("NodeGroup", "pending", "RolloutStopped", "default/pending-web")
 	output, code := plugin.Run(f.World, "rollout", "status", "nodegroup/pending")
 	if code == 0 {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/nodegroup/plan"
+	"github.com/drover-io/drover/internal/rollout"
 	"github.com/drover-io/drover/test/cluster"
 	"github.com/drover-io/drover/test/harness"
 )
@@ -107,7 +108,7 @@ func TestRollout_StopsWhenNodesBecomeNotReady(t *testing.T) {
 		return nil
 	})
 	f.setReady("stop-00", corev1.ConditionFalse)
-	group := f.eventuallyCondition("stop", v1alpha1.ConditionBlocked, metav1.ConditionTrue, plan.ReasonNodesNotReady)
+	group := f.eventuallyCondition("stop", v1alpha1.ConditionBlocked, metav1.ConditionTrue, rollout.ReasonNodesNotReady)
 	if group.Status.Phase != v1alpha1.PhaseStopped {
 		t.Errorf("status is %s", harness.JSON(group.Status))
 	}
@@ -139,7 +140,7 @@ func TestRollout_StopsInTheLastWave(t *testing.T) {
 		return nil
 	})
 	f.setReady("last-00", corev1.ConditionFalse)
-	group := f.eventuallyCondition("last", v1alpha1.ConditionBlocked, metav1.ConditionTrue, plan.ReasonNodesNotReady)
+	group := f.eventuallyCondition("last", v1alpha1.ConditionBlocked, metav1.ConditionTrue, rollout.ReasonNodesNotReady)
 	if status := group.Status; status.Phase != v1alpha1.PhaseStopped || status.Rollout.EndTime != nil {
 		t.Errorf("status is %s", harness.JSON(status))
 	}

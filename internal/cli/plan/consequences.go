@@ -11,7 +11,7 @@ import (
 
 	"github.com/drover-io/drover/internal/cli/cmdutil"
 	"github.com/drover-io/drover/internal/cli/view"
-	groupplan "github.com/drover-io/drover/internal/nodegroup/plan"
+	"github.com/drover-io/drover/internal/rollout"
 )
 
 // groupPlan is the plan of a NodeGroup with what it means for others than its Nodes.
@@ -35,7 +35,7 @@ func (o *options) addLabelUses(ctx context.Context, c client.Reader, plans []gro
 	}
 	var pods []*corev1.Pod
 	err := cmdutil.Each(ctx, c, "", func(pod *corev1.Pod) {
-		if affected[pod.Spec.NodeName] && groupplan.RequiresLabels(pod) {
+		if affected[pod.Spec.NodeName] && rollout.RequiresLabels(pod) {
 			pods = append(pods, pod)
 		}
 	})
@@ -48,7 +48,7 @@ func (o *options) addLabelUses(ctx context.Context, c client.Reader, plans []gro
 	}
 	for i := range plans {
 		p := &plans[i]
-		p.AddLabelUses(groupplan.LabelUses(p.consequences.Labels, pods, volumes), p.consequences.Unconfirmed)
+		p.AddLabelUses(rollout.LabelUses(p.consequences.Labels, pods, volumes), p.consequences.Unconfirmed)
 	}
 	return nil
 }

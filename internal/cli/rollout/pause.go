@@ -13,9 +13,9 @@ import (
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/cli/cmdutil"
 	"github.com/drover-io/drover/internal/cli/pause"
-	"github.com/drover-io/drover/internal/nodegroup/plan"
 	replacementplan "github.com/drover-io/drover/internal/nodegroup/replacement/plan"
 	"github.com/drover-io/drover/internal/paused"
+	"github.com/drover-io/drover/internal/rollout"
 )
 
 // change is a command that changes an object.
@@ -133,8 +133,8 @@ func decideResume(target client.Object, confirmed []string, now time.Time) map[s
 	if stopped := stopTime(group); !group.Spec.Suspend && !stopped.IsZero() {
 		annotations[v1alpha1.AnnotationResume] = notBefore(now, stopped).UTC().Format(time.RFC3339)
 	}
-	if rollout := group.Status.Rollout; len(confirmed) > 0 && rollout != nil && rollout.StartTime != nil {
-		annotations[v1alpha1.AnnotationConfirm] = plan.Confirmation(confirmed, notBefore(now, rollout.StartTime.Time))
+	if current := group.Status.Rollout; len(confirmed) > 0 && current != nil && current.StartTime != nil {
+		annotations[v1alpha1.AnnotationConfirm] = rollout.Confirmation(confirmed, notBefore(now, current.StartTime.Time))
 	}
 	if len(annotations) > 0 {
 		fields["metadata"] = map[string]any{"annotations": annotations}

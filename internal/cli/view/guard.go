@@ -14,6 +14,7 @@ import (
 	"github.com/drover-io/drover/internal/nodegroup/members"
 	groupplan "github.com/drover-io/drover/internal/nodegroup/plan"
 	"github.com/drover-io/drover/internal/ownership"
+	"github.com/drover-io/drover/internal/rollout"
 )
 
 // maxGuardNames bounds each list of names of a NodeGuard.
@@ -80,7 +81,7 @@ type GuardObjects struct {
 }
 
 // guardedNodes returns the Nodes that are to be written and lack taints with the effect NoExecute, in the order of the waves.
-func guardedNodes(in *GroupInput, waves [][]groupplan.Node) (guarded []GuardedNode) {
+func guardedNodes(in *GroupInput, waves [][]rollout.Node) (guarded []GuardedNode) {
 	byName := make(map[string]*corev1.Node, len(in.Nodes))
 	for i := range in.Nodes {
 		byName[in.Nodes[i].Node.Name] = in.Nodes[i].Node

@@ -14,6 +14,7 @@ import (
 	"github.com/drover-io/drover/internal/nodegroup/members"
 	groupplan "github.com/drover-io/drover/internal/nodegroup/plan"
 	"github.com/drover-io/drover/internal/ownership"
+	"github.com/drover-io/drover/internal/rollout"
 )
 
 // NodeGroupPlanList is what `plan nodegroup/NAME` shows.
@@ -122,7 +123,7 @@ type GroupInput struct {
 type Consequences struct {
 	Group *members.Group
 	// Labels are what would become of the labels of its Nodes. Unconfirmed are, by Node, those that no user has confirmed to go.
-	Labels      []groupplan.LabelChange
+	Labels      []rollout.LabelChange
 	Unconfirmed map[string][]string
 	// Guarded are the Nodes that lack taints with the effect NoExecute, before or with which Pods leave.
 	Guarded []GuardedNode
@@ -147,7 +148,7 @@ func NewNodeGroupPlan(in *GroupInput) (*NodeGroupPlan, Consequences) {
 		}
 	}
 	var names []string
-	waves := decided.Waves()
+	waves := decided.Rollout().Waves()
 	for _, wave := range waves {
 		shown := Wave{Nodes: []string{}}
 		for i := range wave {
@@ -167,7 +168,7 @@ func NewNodeGroupPlan(in *GroupInput) (*NodeGroupPlan, Consequences) {
 		ToReplace: out.Replacement.count(),
 	}
 	return out, Consequences{
-		Group: in.Group, Labels: decided.LabelChanges(), Unconfirmed: decided.UnconfirmedLabels(), Guarded: guardedNodes(in, waves),
+		Group: in.Group, Labels: decided.Rollout().LabelChanges(), Unconfirmed: decided.Rollout().UnconfirmedLabels(), Guarded: guardedNodes(in, waves),
 	}
 }
 
@@ -191,7 +192,7 @@ func (p *NodeGroupPlan) addNodes(nodes []members.Assignment, decided *groupplan.
 		byName[nodes[i].Node.Name] = nodes[i].Node
 	}
 	index := map[string]int{}
-	add := func(list []groupplan.Node, released bool) {
+	add := func(list []rollout.Node, released bool) {
 		for i := range list {
 			p.addNode(index, byName[list[i].Name], &list[i].Metadata, released)
 		}
@@ -232,7 +233,7 @@ func (p *NodeGroupPlan) addNode(index map[string]int, node *corev1.Node, decisio
 }
 
 // AddLabelUses adds what requires the labels that would change. unconfirmed are, by Node, the labels that no user has confirmed to go.
-func (p *NodeGroupPlan) AddLabelUses(uses []groupplan.LabelUse, unconfirmed map[string][]string) {
+func (p *NodeGroupPlan) AddLabelUses(uses []rollout.LabelUse, unconfirmed map[string][]string) {
 	for i := range uses {
 		use := &uses[i]
 		for _, key := range use.Keys {
@@ -247,7 +248,7 @@ func (p *NodeGroupPlan) AddLabelUses(uses []groupplan.LabelUse, unconfirmed map[
 	slices.SortFunc(p.LabelUses, func(a, b LabelUse) int { return cmp.Compare(a.Label, b.Label) })
 }
 
-func (u *LabelUse) add(use *groupplan.LabelUse) {
+func (u *LabelUse) add(use *rollout.LabelUse) {
 	if !slices.Contains(u.Nodes, use.Node) {
 		u.Nodes = append(u.Nodes, use.Node)
 	}

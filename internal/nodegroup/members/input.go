@@ -15,13 +15,14 @@ import (
 	metadataplan "github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/nodegroup/plan"
 	"github.com/drover-io/drover/internal/ownership"
+	"github.com/drover-io/drover/internal/rollout"
 )
 
 // PlanInput returns what the roll-out of a group is decided on. nodes are those that Finder.Nodes returns for it, and decide says what each of them
 // is to carry.
 func PlanInput(group *Group, nodes []Assignment, now time.Time, decide func(*Assignment) metadataplan.GroupDecision) *plan.Input {
 	in := &plan.Input{
-		Group: group.NodeGroup, SelectorError: group.Err, Declaration: group.Declaration, Now: now, Nodes: make([]plan.Node, 0, len(nodes)),
+		Group: group.NodeGroup, SelectorError: group.Err, Declaration: group.Declaration, Now: now, Nodes: make([]rollout.Node, 0, len(nodes)),
 	}
 	holdUnfit(group, nodes)
 	in.Declaration = withRevision(group.Declaration, Revisions(group, nodes))
@@ -100,8 +101,8 @@ func (m *Assignment) overlaps(of *Group) []plan.Overlap {
 	return overlaps
 }
 
-func (m *Assignment) planNode(of *Group, metadata metadataplan.GroupDecision) plan.Node {
-	out := plan.NewNode(m.Node, m.Machine != nil && m.Machine.DeletionTimestamp != nil, unavailableTaints(of))
+func (m *Assignment) planNode(of *Group, metadata metadataplan.GroupDecision) rollout.Node {
+	out := rollout.NewNode(m.Node, m.Machine != nil && m.Machine.DeletionTimestamp != nil, unavailableTaints(of))
 	out.Metadata = metadata
 	if m.isRecorded(of) {
 		out.Owned = recordedKeys(m.Node)

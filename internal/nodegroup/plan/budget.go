@@ -6,6 +6,7 @@ import (
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	disruptionplan "github.com/drover-io/drover/internal/disruption/plan"
+	"github.com/drover-io/drover/internal/rollout"
 	"github.com/drover-io/drover/internal/status"
 )
 
@@ -66,12 +67,12 @@ func (in *Input) WindowStatus() *v1alpha1.WindowStatus {
 // decideBudget has the decision made again when a window opens or closes.
 func (in *Input) decideBudget(d *Decision) {
 	if in.Budget != nil && !in.Budget.Window.Changes.IsZero() {
-		d.wake(in.Budget.Window.Changes)
+		d.WakeAt(in.Budget.Window.Changes)
 	}
 }
 
 // disrupts reports whether a capability that a condition holds for disrupts a Node.
-func (in *Input) disrupts(node *Node, condition func(v1alpha1.Capability) bool) bool {
+func (in *Input) disrupts(node *rollout.Node, condition func(v1alpha1.Capability) bool) bool {
 	return in.Budget != nil && slices.ContainsFunc(in.Budget.Disrupted, func(r v1alpha1.Reservation) bool {
 		return r.Node == node.Name && condition(r.Capability)
 	})

@@ -6,6 +6,7 @@ import (
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	disruptionplan "github.com/drover-io/drover/internal/disruption/plan"
 	replacementplan "github.com/drover-io/drover/internal/nodegroup/replacement/plan"
+	"github.com/drover-io/drover/internal/rollout"
 	"github.com/drover-io/drover/internal/status"
 )
 
@@ -32,8 +33,6 @@ const (
 	ReasonSuspended         = "Suspended"
 	ReasonDryRun            = "DryRun"
 	ReasonNotBlocked        = "NotBlocked"
-	ReasonNodesNotReady     = "NodesNotReady"
-	ReasonPodsPending       = "PodsPending"
 	ReasonNeedsConfirm      = "NeedsConfirm"
 	ReasonOverlapping       = "Overlapping"
 	ReasonExclusive         = "Exclusive"
@@ -92,10 +91,10 @@ func blockedDocs() []status.ConditionDoc {
 	const blocked = v1alpha1.ConditionBlocked
 	return []status.ConditionDoc{
 		{Type: blocked, Reason: ReasonNotBlocked, When: "nothing stops the group"},
-		{Type: blocked, Reason: ReasonNodesNotReady,
+		{Type: blocked, Reason: rollout.ReasonNodesNotReady,
 			When: "True: as many Nodes as spec.rollout.stopWhen.notReady says have become NotReady since the roll-out began; a change of spec.metadata or " +
 				"`kubectl drover rollout resume` continues it, and any other change of the spec outside of a suspension if there are fewer by then"},
-		{Type: blocked, Reason: ReasonPodsPending,
+		{Type: blocked, Reason: rollout.ReasonPodsPending,
 			When: "True: as many Pods as spec.rollout.stopWhen.pendingPods says have become unschedulable since the roll-out began; a change of " +
 				"spec.metadata or `kubectl drover rollout resume` continues it, and any other change of the spec outside of a suspension if there are " +
 				"fewer by then"},

@@ -18,15 +18,16 @@ import (
 	metadataplan "github.com/drover-io/drover/internal/metadata/plan"
 	replacementplan "github.com/drover-io/drover/internal/nodegroup/replacement/plan"
 	"github.com/drover-io/drover/internal/ownership"
+	"github.com/drover-io/drover/internal/rollout"
 )
 
 // start is the time at which tests begin.
 var start = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 
-// rollout plays a group whose Nodes are written as soon as they are admitted.
-type rollout struct {
+// played plays a group whose Nodes are written as soon as they are admitted.
+type played struct {
 	group *v1alpha1.NodeGroup
-	nodes []Node
+	nodes []rollout.Node
 	now   time.Time
 	// declaration is what the Nodes are to carry; nil for what the group declares.
 	declaration *metadataplan.Declaration
@@ -35,13 +36,13 @@ type rollout struct {
 }
 
 // newRollout returns a group with Nodes that have been Ready for an hour and are to be written.
-func newRollout(count int, settings *v1alpha1.Rollout) *rollout {
-	r := &rollout{group: &v1alpha1.NodeGroup{ObjectMeta: metav1.ObjectMeta{Name: "g", Generation: 1}}, now: start}
+func newRollout(count int, settings *v1alpha1.Rollout) *played {
+	r := &played{group: &v1alpha1.NodeGroup{ObjectMeta: metav1.ObjectMeta{Name: "g", Generation: 1}}, now: start}
 	r.group.Spec.Rollout = settings
 	r.group.Spec.Metadata = &v1alpha1.Metadata{Labels: map[string]v1alpha1.LabelValue{"team": "blue"}}
 	for i := range count {
 		before := start.Add(-time.Hour)
-		node := Node{Name: fmt.Sprintf("n%d", i), Zone: string(rune('a' + i%2)), Ready: true, ReadyChange: before, Created: before}
+		node := rollout.Node{Name: fmt.Sprintf("n%d", i), Zone: string(rune('a' + i%2)), Ready: true, ReadyChange: before, Created: before}
 		r.nodes = append(r.nodes, node)
 	}
 	r.change()
@@ -49,19 +50,19 @@ func newRollout(count int, settings *v1alpha1.Rollout) *rollout {
 }
 
 // change has every Node to be written.
-func (r *rollout) change() {
+func (r *played) change() {
 	for i := range r.nodes {
 		r.nodes[i].Metadata = metadataplan.GroupDecision{State: metadataplan.Pending, Change: metadataplan.Change{Write: true}}
 	}
 }
 
 // node returns a Node by its name.
-func (r *rollout) node(name string) *Node {
-	return &r.nodes[slices.IndexFunc(r.nodes, func(n Node) bool { return n.Name == name })]
+func (r *played) node(name string) *rollout.Node {
+	return &r.nodes[slices.IndexFunc(r.nodes, func(n rollout.Node) bool { return n.Name == name })]
 }
 
 // decide decides, writes the Nodes that are admitted and the status, and returns the names of the written Nodes.
-func (r *rollout) decide() (written string, d Decision) {
+func (r *played) decide() (written string, d Decision) {
 	in := &Input{Group: r.group, Declaration: cmp.Or(r.declaration, metadataplan.GroupDeclarationOf(r.group)), Nodes: slices.Clone(r.nodes), Now: r.now}
 	if r.disrupted != nil {
 		in.Budget = &Budget{Disrupted: r.disrupted}
@@ -156,49 +157,49 @@ func TestDecide_MinReadySeconds(t *testing.T) {
 
 func TestDecide_Conditions(t *testing.T) {
 	for name, c := range map[string]struct {
-		change func(*rollout, *Input)
+		change func(*played, *Input)
 		want   string
 	}{
-		"synced": {func(r *rollout, _ *Input) { r.decide() }, "Ready=Synced Progressing=Complete Blocked=NotBlocked Overlapping=Exclusive"},
-		"rolling out": {func(*rollout, *Input) {},
+		"synced": {func(r *played, _ *Input) { r.decide() }, "Ready=Synced Progressing=Complete Blocked=NotBlocked Overlapping=Exclusive"},
+		"rolling out": {func(*played, *Input) {},
 			"Ready=NotSynced Progressing=RollingOut Blocked=NotBlocked Overlapping=Exclusive"},
-		"suspended": {func(r *rollout, _ *Input) { r.group.Spec.Suspend = true },
+		"suspended": {func(r *played, _ *Input) { r.group.Spec.Suspend = true },
 			"Ready=NotSynced Progressing=Suspended Blocked=NotBlocked Overlapping=Exclusive"},
-		"dry run": {func(r *rollout, _ *Input) { r.group.Spec.DryRun = true },
+		"dry run": {func(r *played, _ *Input) { r.group.Spec.DryRun = true },
 			"Ready=NotSynced Progressing=DryRun Blocked=NotBlocked Overlapping=Exclusive"},
-		"overlap": {func(r *rollout, in *Input) { r.decide(); in.Overlaps = []Overlap{{Node: "n0", Group: "other"}} },
+		"overlap": {func(r *played, in *Input) { r.decide(); in.Overlaps = []Overlap{{Node: "n0", Group: "other"}} },
 			"Ready=Synced Progressing=Complete Blocked=NotBlocked Overlapping=Overlapping"},
-		"replacing": {func(r *rollout, in *Input) {
+		"replacing": {func(r *played, in *Input) {
 			r.decide()
 			in.Replacement = &replacementplan.Report{Replacing: true, Progress: "2"}
 		},
 			"Ready=Synced Progressing=Replacing Blocked=NotBlocked Overlapping=Exclusive"},
-		"replacing, and metadata is rolled out": {func(_ *rollout, in *Input) { in.Replacement = &replacementplan.Report{Replacing: true} },
+		"replacing, and metadata is rolled out": {func(_ *played, in *Input) { in.Replacement = &replacementplan.Report{Replacing: true} },
 			"Ready=NotSynced Progressing=RollingOut Blocked=NotBlocked Overlapping=Exclusive"},
-		"replacing, dry run": {func(r *rollout, in *Input) {
+		"replacing, dry run": {func(r *played, in *Input) {
 			r.decide()
 			r.group.Spec.DryRun, in.Replacement = true, &replacementplan.Report{Replacing: true}
 		}, "Ready=Synced Progressing=DryRun Blocked=NotBlocked Overlapping=Exclusive"},
-		"a new Machine has failed": {func(r *rollout, in *Input) {
+		"a new Machine has failed": {func(r *played, in *Input) {
 			r.decide()
 			in.Replacement = &replacementplan.Report{Replacing: true, Reason: replacementplan.ReasonNewMachineFailed}
 		}, "Ready=Synced Progressing=Stopped Blocked=NewMachineFailed Overlapping=Exclusive"},
-		"a taint is held back": {func(r *rollout, _ *Input) {
+		"a taint is held back": {func(r *played, _ *Input) {
 			r.decide()
 			r.nodes[1].Metadata.State = metadataplan.RefusedState
 			r.nodes[1].Metadata.Problems = []metadataplan.Problem{{Reason: metadataplan.NoExecuteHeld, Message: "a limit"}}
 		}, "Ready=NoExecuteHeld Progressing=Complete Blocked=NoExecuteHeld Overlapping=Exclusive"},
-		"a Node is paused": {func(r *rollout, _ *Input) { r.decide(); r.nodes[1].Metadata.State = metadataplan.Held },
+		"a Node is paused": {func(r *played, _ *Input) { r.decide(); r.nodes[1].Metadata.State = metadataplan.Held },
 			"Ready=NotSynced Progressing=Complete Blocked=NotBlocked Overlapping=Exclusive"},
-		"no Node is selected": {func(r *rollout, _ *Input) { r.nodes = nil },
+		"no Node is selected": {func(r *played, _ *Input) { r.nodes = nil },
 			"Ready=NoNodes Progressing=Complete Blocked=NotBlocked Overlapping=Exclusive"},
-		"all Nodes are in an older group": {func(r *rollout, in *Input) {
+		"all Nodes are in an older group": {func(r *played, in *Input) {
 			r.nodes, in.Overlaps = nil, []Overlap{{Node: "n0", Group: "older"}}
 		}, "Ready=Overlapping Progressing=Complete Blocked=NotBlocked Overlapping=Overlapping"},
-		"no Node is left of a group that is being deleted": {func(r *rollout, _ *Input) {
+		"no Node is left of a group that is being deleted": {func(r *played, _ *Input) {
 			r.nodes, r.group.DeletionTimestamp = nil, &metav1.Time{Time: start}
 		}, "Ready=Synced Progressing=Releasing Blocked=NotBlocked Overlapping=Exclusive"},
-		"invalid selector": {func(r *rollout, in *Input) { r.decide(); in.SelectorError = fmt.Errorf("no") },
+		"invalid selector": {func(r *played, in *Input) { r.decide(); in.SelectorError = fmt.Errorf("no") },
 			"Ready=InvalidSelector Progressing=Complete Blocked=NotBlocked Overlapping=Exclusive"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -276,8 +277,8 @@ func TestDecide_PausedReplacementBehindBudget(t *testing.T) {
 }
 
 // join adds a Node that has just registered and that its Drover is still to write.
-func (r *rollout) join(name, zone string) *Node {
-	r.nodes = append(r.nodes, Node{
+func (r *played) join(name, zone string) *rollout.Node {
+	r.nodes = append(r.nodes, rollout.Node{
 		Name: name, Zone: zone, Created: r.now, ReadyChange: r.now,
 		Metadata: metadataplan.GroupDecision{State: metadataplan.Pending, Change: metadataplan.Change{Write: true}},
 	})
@@ -315,10 +316,10 @@ func TestDecide_Denied(t *testing.T) {
 
 // TestDecide_NotReadyOnPurpose: a Node that is taken away or restarted on purpose, or is not initialized, stops no roll-out and holds up no wave.
 func TestDecide_NotReadyOnPurpose(t *testing.T) {
-	for name, change := range map[string]func(*rollout, *Node){
-		"leaving": func(_ *rollout, n *Node) { n.Leaving = true },
-		"joining": func(_ *rollout, n *Node) { n.Joining = true },
-		"disrupted for maintenance": func(r *rollout, n *Node) {
+	for name, change := range map[string]func(*played, *rollout.Node){
+		"leaving": func(_ *played, n *rollout.Node) { n.Leaving = true },
+		"joining": func(_ *played, n *rollout.Node) { n.Joining = true },
+		"disrupted for maintenance": func(r *played, n *rollout.Node) {
 			r.disrupted = []v1alpha1.Reservation{{Node: n.Name, Capability: v1alpha1.CapabilityMaintenance}}
 		},
 	} {

@@ -12,21 +12,22 @@ import (
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	metadataplan "github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/ownership"
+	"github.com/drover-io/drover/internal/rollout"
 )
 
 // left plays Nodes that have left a group and are released as soon as they are admitted.
 type left struct {
-	*rollout
-	released  []Node
+	*played
+	released  []rollout.Node
 	releasing sets.Set[string]
 }
 
 // newLeft returns a group that had some Nodes, all of which have left it.
 func newLeft(count int, settings *v1alpha1.Rollout) *left {
-	l := &left{rollout: newRollout(0, settings)}
+	l := &left{played: newRollout(0, settings)}
 	l.group.Spec.Metadata.OnRelease = v1alpha1.ReleaseRemove
 	for i := range count {
-		l.released = append(l.released, Node{
+		l.released = append(l.released, rollout.Node{
 			Name: fmt.Sprintf("n%d", i), Created: start.Add(-time.Hour), Labels: map[string]string{"team": "blue", "other": "x"},
 			Owned: ownership.Section{}.With(ownership.Label, ownership.KeysOf(map[string]string{"team": ""})),
 			Metadata: metadataplan.GroupDecision{State: metadataplan.Pending, Change: metadataplan.Change{
@@ -52,7 +53,7 @@ func (l *left) decide(change func(*Input)) (releasing string, d Decision) {
 
 // write releases the Nodes that may be released.
 func (l *left) write() {
-	var rest []Node
+	var rest []rollout.Node
 	for i := range l.released {
 		if !l.releasing.Has(l.released[i].Name) {
 			rest = append(rest, l.released[i])
@@ -103,8 +104,8 @@ func TestDecide_ReleasesWithoutPause(t *testing.T) {
 
 // TestDecide_ReleasesWait: what keeps a group from writing its Nodes keeps it from releasing them.
 func TestDecide_ReleasesWait(t *testing.T) {
-	uses := NewUses([]LabelChange{{Node: "n0", Before: map[string]string{"team": "blue"}, Released: true}})
-	uses.AddPod(userOf("n0", "shop", "db", term("team Exists")))
+	uses := rollout.NewUses([]rollout.LabelChange{{Node: "n0", Before: map[string]string{"team": "blue"}, Released: true}})
+	uses.AddPod(podOn("n0", requiresLabel("team")))
 	for name, c := range map[string]struct {
 		change func(*left, *Input)
 		want   string
@@ -136,8 +137,8 @@ func TestLostLabels_Released(t *testing.T) {
 	l := newLeft(1, nil)
 	in := l.input()
 	in.Released = l.released
-	lost := in.LostLabels()
-	if len(lost) != 1 || strings.Join(lost[0].lost(), " ") != "team" {
+	lost := in.Rollout().LostLabels()
+	if len(lost) != 1 || len(lost[0].After) != 1 || lost[0].After["other"] != "x" {
 		t.Errorf("lost are %+v", lost)
 	}
 }

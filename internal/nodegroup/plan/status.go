@@ -13,6 +13,7 @@ import (
 	disruptionplan "github.com/drover-io/drover/internal/disruption/plan"
 	metadataplan "github.com/drover-io/drover/internal/metadata/plan"
 	replacementplan "github.com/drover-io/drover/internal/nodegroup/replacement/plan"
+	"github.com/drover-io/drover/internal/rollout"
 	"github.com/drover-io/drover/internal/status"
 )
 
@@ -34,20 +35,6 @@ func isFalse(kind, reason, format string, args ...any) Condition {
 
 func timestamp(now time.Time) *metav1.Time { return &metav1.Time{Time: now.Truncate(time.Second)} }
 
-// Names returns at most five names, and how many more there are.
-func Names(names []string) string {
-	slices.Sort(names)
-	return namesOf(names[:min(len(names), maxNamed)], len(names))
-}
-
-// namesOf returns the first of some names, and how many more there are.
-func namesOf(first []string, count int) string {
-	if count <= len(first) {
-		return strings.Join(first, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(first, ", "), count-len(first))
-}
-
 // conditions decides all conditions and the phase.
 func (in *Input) conditions(d *Decision) {
 	d.Conditions = []Condition{in.ready(d), in.progressing(d), in.blocked(d), in.overlapping()}
@@ -58,11 +45,11 @@ func (in *Input) conditions(d *Decision) {
 
 func (in *Input) phase(d *Decision) v1alpha1.Phase {
 	switch {
-	case in.isSuspended():
+	case d.waves.Suspended:
 		return v1alpha1.PhaseSuspended
-	case d.Rollout.Stopped != "", d.Unconfirmed != "", in.isOver(d) && d.UnconfirmedReleases != "", d.Replacement.Stopped():
+	case d.Rollout.Stopped != "", d.Unconfirmed != "", d.waves.IsOver(&d.Decision) && d.UnconfirmedReleases != "", d.Replacement.Stopped():
 		return v1alpha1.PhaseStopped
-	case in.isOver(d) && !d.Replacement.Replacing && !in.isKept(d):
+	case d.waves.IsOver(&d.Decision) && !d.Replacement.Replacing && !in.isKept(d):
 		return v1alpha1.PhaseIdle
 	case in.Group.Spec.DryRun, !in.advances(d) && !d.isReplacing():
 		return v1alpha1.PhaseWaiting
@@ -97,9 +84,6 @@ func (d *Decision) message() string {
 	return d.condition(v1alpha1.ConditionProgressing).Message
 }
 
-// isOver reports whether the roll-out of metadata is over.
-func (in *Input) isOver(d *Decision) bool { return !in.unfinished() && d.Wave > d.Waves }
-
 // isReplacing reports whether Machines are being replaced, and nothing keeps them waiting. Without surge they are, too.
 func (d *Decision) isReplacing() bool {
 	r := &d.Replacement
@@ -108,19 +92,19 @@ func (d *Decision) isReplacing() bool {
 
 // writing reports whether an admitted Node is to be written.
 func (in *Input) writing(d *Decision) bool {
-	return slices.ContainsFunc(in.Nodes, func(n Node) bool { return n.isPending() && d.Admitted.Has(n.Name) })
+	return slices.ContainsFunc(in.Nodes, func(n rollout.Node) bool { return n.IsPending() && d.Admitted.Has(n.Name) })
 }
 
 // advances reports whether an admitted Node is to be written, and waits neither for the budget of the group nor for one of its windows.
 func (in *Input) advances(d *Decision) bool {
 	_, waits := in.blockedByBudget()
-	return slices.ContainsFunc(in.Nodes, func(n Node) bool {
-		return n.isPending() && d.Admitted.Has(n.Name) && (!waits || len(n.Metadata.Guarded) == 0 || in.hasPlace(&n))
+	return slices.ContainsFunc(in.Nodes, func(n rollout.Node) bool {
+		return n.IsPending() && d.Admitted.Has(n.Name) && (!waits || len(n.Metadata.Guarded) == 0 || in.hasPlace(&n))
 	})
 }
 
 // hasPlace reports whether the guard of a Node has a place in the budget of the group.
-func (in *Input) hasPlace(node *Node) bool {
+func (in *Input) hasPlace(node *rollout.Node) bool {
 	return in.disrupts(node, func(capability v1alpha1.Capability) bool { return capability == v1alpha1.CapabilityMetadata })
 }
 
@@ -161,7 +145,7 @@ func (in *Input) ready(d *Decision) Condition {
 		return isFalse(kind, ReasonConflicts, "%d Nodes have a declared key that another writer has set: %s", d.Counts.Conflicts,
 			found[metadataplan.InConflict])
 	case found[metadataplan.Contended] != "":
-		return isFalse(kind, ReasonContended, "on %s: %s", in.names((*Node).isContended), found[metadataplan.Contended])
+		return isFalse(kind, ReasonContended, "on %s: %s", in.names(isContended), found[metadataplan.Contended])
 	case in.failing() != "":
 		return isFalse(kind, ReasonDenied, "%s", in.failing())
 	case found[metadataplan.MachineDeclares] != "":
@@ -181,7 +165,7 @@ func (in *Input) empty() Condition {
 	if len(in.Overlaps) > 0 {
 		nodes, groups := in.overlaps()
 		return isFalse(kind, ReasonOverlapping, "the group has no Nodes: each Node that spec.nodes selects belongs to an older group (%s): %s",
-			Names(groups), Names(nodes))
+			rollout.Names(groups), rollout.Names(nodes))
 	}
 	selection, controlPlane := &in.Group.Spec.Nodes, ""
 	if !selection.IncludeControlPlane {
@@ -203,65 +187,54 @@ func joined(texts ...string) string {
 }
 
 // isContended reports whether another writer keeps changing a declared key of the Node.
-func (n *Node) isContended() bool {
+func isContended(n *rollout.Node) bool {
 	return slices.ContainsFunc(n.Metadata.Problems, func(p metadataplan.Problem) bool { return p.Reason == metadataplan.Contended })
 }
 
 // failing says which Nodes cannot be written; empty for none.
 func (in *Input) failing() string {
-	at := slices.IndexFunc(in.Nodes, func(n Node) bool { return n.isFailing() })
+	at := slices.IndexFunc(in.Nodes, func(n rollout.Node) bool { return n.IsFailing() })
 	if at < 0 {
 		return ""
 	}
-	return fmt.Sprintf("cannot write %s: %s", in.names((*Node).isFailing), in.Nodes[at].Failing)
+	return fmt.Sprintf("cannot write %s: %s", in.names((*rollout.Node).IsFailing), in.Nodes[at].Failing)
 }
 
 // names names the Nodes that a condition holds for.
-func (in *Input) names(condition func(*Node) bool) string {
+func (in *Input) names(condition func(*rollout.Node) bool) string {
 	var found []string
 	for i := range in.Nodes {
 		if condition(&in.Nodes[i]) {
 			found = append(found, in.Nodes[i].Name)
 		}
 	}
-	return Names(found)
-}
-
-// pending returns how many Nodes are to be written.
-func (in *Input) pending() int {
-	pending := 0
-	for i := range in.Nodes {
-		if in.Nodes[i].isPending() {
-			pending++
-		}
-	}
-	return pending
+	return rollout.Names(found)
 }
 
 func (in *Input) progressing(d *Decision) Condition {
 	const kind = v1alpha1.ConditionProgressing
-	pending := in.pending()
+	pending := d.waves.Pending()
 	switch {
 	case in.Group.DeletionTimestamp != nil:
 		left := in.unreleased()
-		return isTrue(kind, ReasonReleasing, "%d Nodes are still to be released: %s", len(left), Names(left))
+		return isTrue(kind, ReasonReleasing, "%d Nodes are still to be released: %s", len(left), rollout.Names(left))
 	case in.Group.Spec.Suspend:
 		return isFalse(kind, ReasonSuspended, "spec.suspend is set: nothing is written for the group, and disruptions wait, until it is removed")
 	case pending > 0 && in.Group.Spec.DryRun:
 		return isFalse(kind, ReasonDryRun, "spec.dryRun is set; without it %d Nodes would be written in %d waves", pending, d.Waves)
 	case d.Rollout.Stopped != "" || d.Unconfirmed != "":
 		return isFalse(kind, ReasonStopped, "wave %s does not go on; %d Nodes are to be written", d.Rollout.Wave, pending)
-	case in.isOver(d):
+	case d.waves.IsOver(&d.Decision):
 		return in.replacing(d)
-	case !in.writing(d) && in.isPausing(d):
+	case !in.writing(d) && d.isPausing():
 		return isFalse(kind, ReasonPausing, "wave %s begins at %s, after the pause of spec.rollout.pause", d.Rollout.Wave,
-			in.pauseEndOf(d).UTC().Format(time.RFC3339))
+			d.waves.PauseEnd(d.Rollout).UTC().Format(time.RFC3339))
 	}
 	text := fmt.Sprintf("wave %s", d.Rollout.Wave)
 	if len(d.Rollout.WaitingFor) > 0 {
 		text += " waits for " + strings.Join(d.Rollout.WaitingFor, ", ")
 	}
-	return isTrue(kind, ReasonRollingOut, "%s; %d Nodes are to be written%s", text, pending, in.firstWaveText())
+	return isTrue(kind, ReasonRollingOut, "%s; %d Nodes are to be written%s", text, pending, d.waves.FirstWaveText())
 }
 
 // unreleased returns the names of the Nodes whose record names the group, those included that are paused.
@@ -278,19 +251,14 @@ func (in *Input) unreleased() (names []string) {
 }
 
 // isPausing reports whether the next wave waits for the end of the pause.
-func (in *Input) isPausing(d *Decision) bool { return in.pauseEndOf(d).After(in.Now) }
-
-func (in *Input) pauseEndOf(d *Decision) time.Time {
-	settings := in.settings()
-	return in.pauseEnd(d.Rollout, &settings)
-}
+func (d *Decision) isPausing() bool { return d.waves.PauseEnd(d.Rollout).After(d.waves.Now) }
 
 // replacing returns the condition Progressing when all Nodes carry what is declared.
 func (in *Input) replacing(d *Decision) Condition {
 	const kind = v1alpha1.ConditionProgressing
 	switch {
 	case len(in.Released) > 0 && !in.isDryRun():
-		return isTrue(kind, ReasonReleasing, "%d Nodes that have left the group are still to be released: %s", len(in.Released), Names(in.unreleased()))
+		return isTrue(kind, ReasonReleasing, "%d Nodes that have left the group are still to be released: %s", len(in.Released), rollout.Names(in.unreleased()))
 	case !d.Replacement.Replacing && in.isEmpty():
 		return isFalse(kind, ReasonComplete, "the group has no Nodes to write")
 	case !d.Replacement.Replacing:
@@ -310,7 +278,7 @@ func (in *Input) replacing(d *Decision) Condition {
 func (in *Input) blocked(d *Decision) Condition {
 	const kind = v1alpha1.ConditionBlocked
 	if d.Rollout.Stopped != "" {
-		return isTrue(kind, cmp.Or(d.Rollout.StopReason, ReasonNodesNotReady), "%s", d.Rollout.Stopped)
+		return isTrue(kind, cmp.Or(d.Rollout.StopReason, rollout.ReasonNodesNotReady), "%s", d.Rollout.Stopped)
 	}
 	if text := cmp.Or(d.Unconfirmed, d.UnconfirmedReleases); text != "" {
 		return isTrue(kind, ReasonNeedsConfirm, "%s", text)
@@ -336,7 +304,7 @@ func (in *Input) overlapping() Condition {
 	}
 	nodes, groups := in.overlaps()
 	return isTrue(v1alpha1.ConditionOverlapping, ReasonOverlapping,
-		"these groups select the same Nodes, of which each belongs to the oldest group: %s; Nodes: %s", Names(groups), Names(nodes))
+		"these groups select the same Nodes, of which each belongs to the oldest group: %s; Nodes: %s", rollout.Names(groups), rollout.Names(nodes))
 }
 
 // overlaps returns the names of the Nodes that other groups select, too, and of these groups.

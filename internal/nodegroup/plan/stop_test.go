@@ -56,23 +56,23 @@ func TestDecide_Stop(t *testing.T) {
 // TestDecide_StopAfterChange: a change of the spec has a roll-out that has stopped judged again.
 func TestDecide_StopAfterChange(t *testing.T) {
 	for name, c := range map[string]struct {
-		change  func(r *rollout)
+		change  func(r *played)
 		stopped bool
 	}{
-		"nothing":                  {func(r *rollout) { r.group.Generation-- }, true},
-		"something else":           {func(r *rollout) { r.group.Spec.Disruption = &v1alpha1.Disruption{} }, true},
-		"more may be NotReady":     {func(r *rollout) { r.group.Spec.Rollout.StopWhen.NotReady = number(2) }, false},
-		"something, they are back": {func(r *rollout) { r.node("n0").Ready = true }, false},
-		"something, it is resumed": {func(r *rollout) {
+		"nothing":                  {func(r *played) { r.group.Generation-- }, true},
+		"something else":           {func(r *played) { r.group.Spec.Disruption = &v1alpha1.Disruption{} }, true},
+		"more may be NotReady":     {func(r *played) { r.group.Spec.Rollout.StopWhen.NotReady = number(2) }, false},
+		"something, they are back": {func(r *played) { r.node("n0").Ready = true }, false},
+		"something, it is resumed": {func(r *played) {
 			r.group.Annotations = map[string]string{v1alpha1.AnnotationResume: r.now.Format(time.RFC3339)}
 		}, false},
-		"suspended for a while": {func(r *rollout) {
+		"suspended for a while": {func(r *played) {
 			r.group.Spec.Suspend = true
 			r.decide()
 			r.group.Generation++
 			r.group.Spec.Suspend = false
 		}, true},
-		"suspended, they are back": {func(r *rollout) {
+		"suspended, they are back": {func(r *played) {
 			r.group.Spec.Suspend = true
 			r.decide()
 			r.group.Generation++
@@ -106,9 +106,9 @@ func TestDecide_StopAfterChange(t *testing.T) {
 
 // TestDecide_StopInTheLastWave: Nodes that fail after the last write stop the roll-out, which ends when they have recovered, or a user resumes it.
 func TestDecide_StopInTheLastWave(t *testing.T) {
-	for name, goesOn := range map[string]func(*rollout){
-		"recovered": func(r *rollout) { r.node("n0").Ready = true },
-		"resumed": func(r *rollout) {
+	for name, goesOn := range map[string]func(*played){
+		"recovered": func(r *played) { r.node("n0").Ready = true },
+		"resumed": func(r *played) {
 			r.now = r.now.Add(time.Second)
 			r.group.Annotations = map[string]string{v1alpha1.AnnotationResume: r.now.Format(time.RFC3339)}
 		},
@@ -129,19 +129,5 @@ func TestDecide_StopInTheLastWave(t *testing.T) {
 				t.Errorf("then: stopped %q, ended %v, phase %s", d.Rollout.Stopped, d.Rollout.EndTime, d.Phase)
 			}
 		})
-	}
-}
-
-// TestStopped_FitsTheSchema: the longest names that tenants can give their Pods do not have the API server reject the status, which would keep the
-// roll-out from being stopped.
-func TestStopped_FitsTheSchema(t *testing.T) {
-	in := &Input{}
-	for range 100_000 {
-		in.PendingPods = append(in.PendingPods, strings.Repeat("n", 63)+"/"+strings.Repeat("p", 253))
-	}
-	// maxLength of status.rollout.stopped.
-	const limit = 2048
-	if text := in.tooManyPending(new(int32(99_999))); text == "" || len(text) > limit {
-		t.Errorf("%d bytes: %s", len(text), text)
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	metadataplan "github.com/drover-io/drover/internal/metadata/plan"
+	"github.com/drover-io/drover/internal/rollout"
 )
 
 // ready returns the condition Ready of a decision.
@@ -72,11 +73,11 @@ func TestDecide_StuckNodes(t *testing.T) {
 		Problems: []metadataplan.Problem{{Reason: metadataplan.NoExecuteHeld, Message: "Pod a/b did not leave in time"}},
 	}
 	for name, c := range map[string]struct {
-		stick  func(*Node)
+		stick  func(*rollout.Node)
 		reason string
 	}{
-		"denied":    {func(n *Node) { n.Failing = "it is denied" }, ReasonDenied},
-		"timed out": {func(n *Node) { n.Metadata = timedOut }, ReasonNoExecuteHeld},
+		"denied":    {func(n *rollout.Node) { n.Failing = "it is denied" }, ReasonDenied},
+		"timed out": {func(n *rollout.Node) { n.Metadata = timedOut }, ReasonNoExecuteHeld},
 	} {
 		for _, stuck := range []int{1, 2, 3} {
 			t.Run(fmt.Sprintf("%s: %d", name, stuck), func(t *testing.T) {

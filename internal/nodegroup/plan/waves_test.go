@@ -12,6 +12,7 @@ import (
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	metadataplan "github.com/drover-io/drover/internal/metadata/plan"
+	"github.com/drover-io/drover/internal/rollout"
 )
 
 // TestDecide_JoiningNodes: Nodes that register during or after a roll-out, NotReady at first, neither stop it nor keep its waves from going on.
@@ -59,20 +60,20 @@ func TestDecide_JoiningNodes(t *testing.T) {
 // TestDecide_PauseIsNotProlonged: whatever happens to Nodes of the waves that are over, the pause between two waves stays as long as it is.
 func TestDecide_PauseIsNotProlonged(t *testing.T) {
 	edited := metadataplan.GroupDecision{State: metadataplan.Pending, Reached: true, Drift: true, Change: metadataplan.Change{Write: true}}
-	for name, change := range map[string]func(*rollout, int){
-		"nothing happens": func(*rollout, int) {},
-		"new Nodes join": func(r *rollout, i int) {
+	for name, change := range map[string]func(*played, int){
+		"nothing happens": func(*played, int) {},
+		"new Nodes join": func(r *played, i int) {
 			r.join(fmt.Sprintf("new%d", i), "a").Metadata = metadataplan.GroupDecision{State: metadataplan.Synced, Reached: true}
 		},
-		"old Nodes join behind the others": func(r *rollout, i int) {
+		"old Nodes join behind the others": func(r *played, i int) {
 			if i%8 == 0 {
-				r.nodes = append(r.nodes, Node{Name: fmt.Sprint("old", i), Zone: "z", Ready: true, Created: start.Add(-2 * time.Hour)})
+				r.nodes = append(r.nodes, rollout.Node{Name: fmt.Sprint("old", i), Zone: "z", Ready: true, Created: start.Add(-2 * time.Hour)})
 			}
 		},
-		"a Node that is as declared restarts": func(r *rollout, i int) {
+		"a Node that is as declared restarts": func(r *played, i int) {
 			r.node("n0").Ready, r.node("n0").ReadyChange = i%2 == 0, r.now
 		},
-		"a Node is edited": func(r *rollout, _ int) { r.node("n0").Metadata = edited },
+		"a Node is edited": func(r *played, _ int) { r.node("n0").Metadata = edited },
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRollout(8, &v1alpha1.Rollout{
@@ -111,7 +112,7 @@ func TestDecide_PauseWhenNodesGo(t *testing.T) {
 			for i := range 60 {
 				r.now = r.now.Add(2 * time.Minute)
 				if i == 19 || i == 27 {
-					r.nodes = slices.DeleteFunc(r.nodes, func(n Node) bool { return n.Name == gone[(i-19)/8] })
+					r.nodes = slices.DeleteFunc(r.nodes, func(n rollout.Node) bool { return n.Name == gone[(i-19)/8] })
 				}
 				written, _ := r.decide()
 				if written == "" {
@@ -234,7 +235,7 @@ func TestDecide_Suspend(t *testing.T) {
 }
 
 // pendingOf returns the Nodes of newRollout that are to be written.
-func pendingOf(r *rollout) (names []string) {
+func pendingOf(r *played) (names []string) {
 	for i := range r.nodes {
 		if n := &r.nodes[i]; n.Metadata.Change.Write && strings.HasPrefix(n.Name, "n") && n.Name != "n0" {
 			names = append(names, n.Name)
@@ -306,7 +307,7 @@ func TestDecide_OtherTaintsReachNewNodes(t *testing.T) {
 	}
 	for _, name := range []string{"n2", "n3"} {
 		r.now = r.now.Add(time.Minute)
-		r.nodes = append(r.nodes, Node{Name: name, Zone: "b", Created: r.now, Ready: true, ReadyChange: r.now})
+		r.nodes = append(r.nodes, rollout.Node{Name: name, Zone: "b", Created: r.now, Ready: true, ReadyChange: r.now})
 	}
 	r.now = r.now.Add(time.Minute)
 	r.change()
@@ -328,7 +329,7 @@ func TestDecide_NewNodesStopARollout(t *testing.T) {
 	r.change() // the only wave is not over
 	r.now = r.now.Add(time.Minute)
 	for _, name := range []string{"n1", "n2"} {
-		r.nodes = append(r.nodes, Node{Name: name, Zone: "b", Created: r.now, Ready: true, ReadyChange: r.now})
+		r.nodes = append(r.nodes, rollout.Node{Name: name, Zone: "b", Created: r.now, Ready: true, ReadyChange: r.now})
 	}
 	r.change()
 	r.now = r.now.Add(time.Minute)

@@ -15,8 +15,8 @@ import (
 	"github.com/drover-io/drover/internal/machineapi/lookup"
 	metadataplan "github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/nodegroup/members"
-	groupplan "github.com/drover-io/drover/internal/nodegroup/plan"
 	"github.com/drover-io/drover/internal/nodegroup/replacement/plan"
+	"github.com/drover-io/drover/internal/rollout"
 	"github.com/drover-io/drover/internal/undecodable"
 )
 
@@ -209,6 +209,6 @@ func (rc *reconciliation) hasMetadata(ctx context.Context, node *corev1.Node) (b
 		return err == nil, err
 	}
 	decision := metadataplan.DecideGroup(assignment.Input(rc.options.Protected, rc.now))
-	hasNoWave := groupplan.IsNewer(node.CreationTimestamp.Time, assignment.Group.Status.Rollout)
+	hasNoWave := rollout.IsNewer(node.CreationTimestamp.Time, assignment.Group.Status.Rollout)
 	return !decision.Change.Write || !decision.FirstWrite || !hasNoWave, nil
 }

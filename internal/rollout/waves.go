@@ -1,4 +1,4 @@
-package plan
+package rollout
 
 import (
 	"fmt"
@@ -15,9 +15,8 @@ import (
 // Waves returns the Nodes of the group as a roll-out reaches them: wave after wave, and in each the Nodes in their order.
 func (in *Input) Waves() [][]Node {
 	in.Nodes = sorted(in.Nodes)
-	settings := in.settings()
 	early, late := in.split(in.rollout())
-	waves := in.waves(early, &settings)
+	waves := in.waves(early)
 	switch {
 	case len(late) == 0:
 	case len(waves) == 0:
@@ -53,34 +52,34 @@ func IsNewer(created time.Time, rollout *v1alpha1.RolloutStatus) bool {
 
 // decideWaves decides which Nodes the roll-out has reached.
 func (in *Input) decideWaves(d *Decision) {
-	settings, rollout := in.settings(), in.rollout()
+	rollout := in.rollout()
 	d.Rollout = rollout
 	early, late := in.split(rollout)
-	waves := in.waves(early, &settings)
-	in.passes = in.passesStuck(&settings)
+	waves := in.waves(early)
+	in.passes = in.passesStuck()
 	switch {
 	case rollout.EndTime != nil:
-		in.decideAfterEnd(d, &settings)
-	case in.isSuspended():
+		in.decideAfterEnd(d)
+	case in.Suspended:
 		previous, _ := position(rollout, rollout.Revision)
 		d.setWave(max(1, previous), len(waves))
 	default:
 		if in.wasSuspended() {
 			rollout.ResumeTime = timestamp(in.Now)
 		}
-		in.decideRollout(d, &settings, waves, late)
+		in.decideRollout(d, waves, late)
 	}
 }
 
 // decideRollout decides which waves may be written, and which Nodes that have no wave.
-func (in *Input) decideRollout(d *Decision, settings *v1alpha1.Rollout, waves [][]Node, late []Node) {
+func (in *Input) decideRollout(d *Decision, waves [][]Node, late []Node) {
 	rollout := d.Rollout
-	over := in.wavesOver(waves, settings, d)
+	over := in.wavesOver(waves, d)
 	in.advance(d, waves, over)
-	in.stopOrResume(d, rollout, settings, over == len(waves))
+	in.stopOrResume(d, rollout, over == len(waves))
 	reached := min(over+1, len(waves))
-	if until := in.pauseEnd(rollout, settings); until.After(in.Now) && over < len(waves) {
-		d.wake(until)
+	if until := in.PauseEnd(rollout); until.After(in.Now) && over < len(waves) {
+		d.WakeAt(until)
 		// An earlier wave that has got another Node does not wait.
 		reached = min(reached, d.Wave-1)
 	}
@@ -88,11 +87,11 @@ func (in *Input) decideRollout(d *Decision, settings *v1alpha1.Rollout, waves []
 		return
 	}
 	d.admit(late)
-	in.admitWaves(d, waves[:reached], settings)
+	in.admitWaves(d, waves[:reached])
 	switch {
 	case over < len(waves):
-		rollout.WaitingFor = waitingFor(waves[over], in, settings)
-	case len(waves) > 0 && in.Group.DeletionTimestamp == nil:
+		rollout.WaitingFor = in.waitingFor(waves[over])
+	case len(waves) > 0 && !in.Ending:
 		// A group without Nodes has not rolled out anything yet.
 		rollout.EndTime = timestamp(in.Now)
 	}
@@ -102,10 +101,10 @@ func (in *Input) decideRollout(d *Decision, settings *v1alpha1.Rollout, waves []
 // become NotReady: otherwise each of them would have the next wave pause anew.
 func (in *Input) advance(d *Decision, waves [][]Node, over int) {
 	next := over + 1
-	previous, of := position(in.Group.Status.Rollout, d.Rollout.Revision)
+	previous, of := position(in.Before, d.Rollout.Revision)
 	reached := next
 	// After a change of the spec the waves may have another size.
-	if previous > 0 && (!in.isSpecChanged() || of == len(waves)) {
+	if previous > 0 && (!in.SpecChanged || of == len(waves)) {
 		reached = reachedBefore(previous, of, next, len(waves))
 		if next == previous && of > len(waves) && over < len(waves) && !in.waitedFor(waves[over]) {
 			reached--
@@ -123,7 +122,7 @@ func (in *Input) advance(d *Decision, waves [][]Node, over int) {
 
 // endWaveBefore has a pause follow the wave that was under way before MachineSets changed what they add, if it is over: both may be seen at once.
 func (in *Input) endWaveBefore(rollout *v1alpha1.RolloutStatus, over, waves int) {
-	before := in.Group.Status.Rollout
+	before := in.Before
 	if before == nil || before.EndTime != nil || before.Revision == rollout.Revision || !isSameGroup(before.Revision, rollout.Revision) {
 		return
 	}
@@ -148,7 +147,7 @@ func reachedBefore(previous, of, next, waves int) int {
 
 // waitedFor reports whether a wave is the one that the roll-out has waited for: it names some of the Nodes.
 func (in *Input) waitedFor(wave []Node) bool {
-	return slices.ContainsFunc(wave, func(n Node) bool { return slices.Contains(in.Group.Status.Rollout.WaitingFor, n.Name) })
+	return slices.ContainsFunc(wave, func(n Node) bool { return slices.Contains(in.Before.WaitingFor, n.Name) })
 }
 
 // setWave records which wave is under way, and how many there are.
@@ -159,39 +158,39 @@ func (d *Decision) setWave(wave, waves int) {
 
 // decideAfterEnd decides which Nodes are written after the roll-out has ended: those that join, or carry again what they did not. As many as a wave
 // has are written at once; nothing else is waited for.
-func (in *Input) decideAfterEnd(d *Decision, settings *v1alpha1.Rollout) {
-	waves := in.waves(in.Nodes, settings)
+func (in *Input) decideAfterEnd(d *Decision) {
+	waves := in.waves(in.Nodes)
 	over := slices.IndexFunc(waves, func(wave []Node) bool {
-		return slices.ContainsFunc(wave, func(n Node) bool { return n.toWrite() && !n.isFailing() })
+		return slices.ContainsFunc(wave, func(n Node) bool { return n.toWrite() && !n.IsFailing() })
 	})
 	if over < 0 {
 		over = len(waves)
 	}
 	d.Waves, d.Wave = len(waves), over+1
-	if in.isSuspended() || d.Unconfirmed != "" {
+	if in.Suspended || d.Unconfirmed != "" {
 		return
 	}
-	in.admitWaves(d, waves[:min(d.Wave, len(waves))], settings)
+	in.admitWaves(d, waves[:min(d.Wave, len(waves))])
 }
 
 // admitWaves admits the Nodes of waves; of those that could not be written only as many at a time as a wave has, in turns: what keeps them from being
 // written may end for all of them at once.
-func (in *Input) admitWaves(d *Decision, waves [][]Node, settings *v1alpha1.Rollout) {
+func (in *Input) admitWaves(d *Decision, waves [][]Node) {
 	var failing []Node
 	for _, wave := range waves {
 		for i := range wave {
-			if wave[i].isFailing() {
+			if wave[i].IsFailing() {
 				failing = append(failing, wave[i])
 			} else {
 				d.Admitted.Insert(wave[i].Name)
 			}
 		}
 	}
-	size := waveSize(settings, len(in.Nodes))
+	size := in.waveSize(len(in.Nodes))
 	if len(failing) > size {
 		turns, turn := slices.Collect(slices.Chunk(failing, size)), in.Now.Unix()/int64(failingTurn/time.Second)
 		failing = turns[turn%int64(len(turns))]
-		d.wake(in.Now.Truncate(failingTurn).Add(failingTurn))
+		d.WakeAt(in.Now.Truncate(failingTurn).Add(failingTurn))
 	}
 	d.admit(failing)
 }
@@ -205,21 +204,16 @@ func (d *Decision) admit(nodes []Node) {
 	}
 }
 
-// isSuspended reports whether no Node is written; one that is being released is.
-func (in *Input) isSuspended() bool {
-	return in.Group.Spec.Suspend && in.Group.DeletionTimestamp == nil
-}
-
 // waves returns the Nodes of each wave, in the order of the waves. A group that is being deleted and removes nothing from its Nodes has a single one.
-func (in *Input) waves(nodes []Node, settings *v1alpha1.Rollout) [][]Node {
-	size := waveSize(settings, len(nodes))
+func (in *Input) waves(nodes []Node) [][]Node {
+	size := in.waveSize(len(nodes))
 	first := size
 	switch {
-	case in.Group.DeletionTimestamp != nil && !in.removes():
+	case in.Ending && !in.Removes:
 		// Only records are dropped.
 		size, first = max(1, len(nodes)), max(1, len(nodes))
-	case settings.FirstWave != nil:
-		first = min(size, int(*settings.FirstWave))
+	case in.Settings.FirstWave != nil:
+		first = min(size, int(*in.Settings.FirstWave))
 	}
 	rest := nodes
 	var waves [][]Node
@@ -230,11 +224,10 @@ func (in *Input) waves(nodes []Node, settings *v1alpha1.Rollout) [][]Node {
 	return waves
 }
 
-// firstWaveText says that a first wave is as large as the others although spec.rollout.firstWave says more; empty otherwise. The schema cannot
+// FirstWaveText says that a first wave is as large as the others although spec.rollout.firstWave says more; empty otherwise. The schema cannot
 // compare it with a percentage.
-func (in *Input) firstWaveText() string {
-	settings := in.settings()
-	size := waveSize(&settings, len(in.Nodes))
+func (in *Input) FirstWaveText() string {
+	settings, size := &in.Settings, in.waveSize(len(in.Nodes))
 	if settings.FirstWave == nil || int(*settings.FirstWave) <= size || settings.MaxInFlight == nil {
 		return ""
 	}
@@ -243,19 +236,13 @@ func (in *Input) firstWaveText() string {
 }
 
 // waveSize returns how many of all Nodes each wave has from the second one on.
-func waveSize(settings *v1alpha1.Rollout, all int) int {
-	return max(1, Resolve(settings.MaxInFlight, intstr.FromString("100%"), all))
-}
-
-// removes reports whether Nodes that leave the group lose what it has declared.
-func (in *Input) removes() bool {
-	metadata := in.Group.Spec.Metadata
-	return metadata != nil && metadata.OnRelease == v1alpha1.ReleaseRemove
+func (in *Input) waveSize(all int) int {
+	return max(1, Resolve(in.Settings.MaxInFlight, intstr.FromString("100%"), all))
 }
 
 // rollout returns where the roll-out is: at its beginning if the declaration is another one.
 func (in *Input) rollout() *v1alpha1.RolloutStatus {
-	before, revision := in.Group.Status.Rollout, in.Declaration.Revision
+	before, revision := in.Before, in.Revision
 	if before == nil || before.StartTime == nil || !isSameGroup(before.Revision, revision) {
 		return &v1alpha1.RolloutStatus{Revision: revision, StartTime: timestamp(in.Now)}
 	}
@@ -291,13 +278,13 @@ func position(status *v1alpha1.RolloutStatus, revision string) (wave, of int) {
 }
 
 // wavesOver returns how many waves are over, from the first one on: all their Nodes are as declared, and have been Ready for long enough.
-func (in *Input) wavesOver(waves [][]Node, settings *v1alpha1.Rollout, d *Decision) int {
+func (in *Input) wavesOver(waves [][]Node, d *Decision) int {
 	for i, wave := range waves {
 		for n := range wave {
-			over, at := in.nodeOver(&wave[n], settings)
+			over, at := in.nodeOver(&wave[n])
 			if !over {
 				if !at.IsZero() {
-					d.wake(at)
+					d.WakeAt(at)
 				}
 				return i
 			}
@@ -308,7 +295,7 @@ func (in *Input) wavesOver(waves [][]Node, settings *v1alpha1.Rollout, d *Decisi
 
 // nodeOver reports whether a wave need not wait for a Node any longer. at is when that changes without an event; zero for unknown. A Node that was
 // not Ready before the roll-out began does not keep the others from going on.
-func (in *Input) nodeOver(node *Node, settings *v1alpha1.Rollout) (over bool, at time.Time) {
+func (in *Input) nodeOver(node *Node) (over bool, at time.Time) {
 	if stuck := node.isStuck(); stuck && !in.passes || !stuck && node.toWrite() {
 		return false, time.Time{}
 	}
@@ -317,32 +304,28 @@ func (in *Input) nodeOver(node *Node, settings *v1alpha1.Rollout) (over bool, at
 		if !bounded.IsPossible(node.ReadyChange, in.Now) {
 			return true, time.Time{}
 		}
-		at = node.ReadyChange.Add(time.Duration(settings.MinReadySeconds) * time.Second)
+		at = node.ReadyChange.Add(time.Duration(in.Settings.MinReadySeconds) * time.Second)
 		return !at.After(in.Now), at
 	}
 	return !in.becameNotReady(node), time.Time{}
 }
 
 // passesStuck reports whether the roll-out goes on past the Nodes that are stuck: as long as there are no more of them than may become NotReady.
-func (in *Input) passesStuck(settings *v1alpha1.Rollout) bool {
+func (in *Input) passesStuck() bool {
 	stuck := 0
 	for i := range in.Nodes {
 		if in.Nodes[i].isStuck() {
 			stuck++
 		}
 	}
-	conditions := settings.StopWhen
-	if conditions == nil {
-		conditions = &v1alpha1.StopConditions{}
-	}
-	return stuck <= in.resolveNotReady(conditions.NotReady)
+	return stuck <= in.maxNotReady()
 }
 
 // becameNotReady reports whether a Node has become NotReady since the roll-out began, or was resumed, and not on purpose. One that was created since
 // then is NotReady at first.
 func (in *Input) becameNotReady(node *Node) bool {
 	since := in.Since()
-	if again := in.Group.Status.Rollout; again != nil && again.MachineSetTime != nil && node.Created.After(since) && !since.IsZero() {
+	if again := in.Before; again != nil && again.MachineSetTime != nil && node.Created.After(since) && !since.IsZero() {
 		// It has a wave if it was there when they began anew.
 		since = again.MachineSetTime.Time
 	}
@@ -352,27 +335,22 @@ func (in *Input) becameNotReady(node *Node) bool {
 	case node.Created.After(since), !node.ReadyChange.After(since):
 		return false
 	}
-	return !in.isDisrupted(node)
+	return in.IsDisrupted == nil || !in.IsDisrupted(node)
 }
 
-// isDisrupted reports whether Drover disrupts a Node, for anything but the roll-out.
-func (in *Input) isDisrupted(node *Node) bool {
-	return in.disrupts(node, func(capability v1alpha1.Capability) bool { return capability != v1alpha1.CapabilityMetadata })
-}
-
-// pauseEnd returns when the next wave may begin.
-func (in *Input) pauseEnd(rollout *v1alpha1.RolloutStatus, settings *v1alpha1.Rollout) time.Time {
-	if settings.Pause == nil || rollout.WaveEndTime == nil {
+// PauseEnd returns when the next wave may begin.
+func (in *Input) PauseEnd(rollout *v1alpha1.RolloutStatus) time.Time {
+	if in.Settings.Pause == nil || rollout.WaveEndTime == nil {
 		return time.Time{}
 	}
-	return rollout.WaveEndTime.Add(settings.Pause.Duration)
+	return rollout.WaveEndTime.Add(in.Settings.Pause.Duration)
 }
 
 // waitingFor names Nodes that a wave waits for.
-func waitingFor(wave []Node, in *Input, settings *v1alpha1.Rollout) []string {
+func (in *Input) waitingFor(wave []Node) []string {
 	var names []string
 	for i := range wave {
-		if over, _ := in.nodeOver(&wave[i], settings); !over && len(names) < maxNamed {
+		if over, _ := in.nodeOver(&wave[i]); !over && len(names) < maxNamed {
 			names = append(names, wave[i].Name)
 		}
 	}

@@ -1,4 +1,4 @@
-package plan
+package rollout
 
 import (
 	"slices"
@@ -8,46 +8,43 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/drover-io/drover/internal/drain"
-	metadataplan "github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/ownership"
 )
 
 // pendingAfter is for how long a Pod must have been unschedulable to count for spec.rollout.stopWhen.pendingPods.
 const pendingAfter = 2 * time.Minute
 
-// CountsPending reports whether Pods are counted: the group limits them, and its roll-out goes on.
+// CountsPending reports whether Pods are counted: the settings limit them, and the roll-out goes on.
 func (in *Input) CountsPending() bool {
-	settings := in.settings()
-	counted := settings.StopWhen != nil && settings.StopWhen.PendingPods != nil
-	return counted && in.Group.DeletionTimestamp == nil && in.unfinished() && !in.isStopped() &&
-		!in.hasEnded()
+	counted := in.Settings.StopWhen != nil && in.Settings.StopWhen.PendingPods != nil
+	return counted && !in.Ending && in.Pending() > 0 && !in.isStopped() && !in.hasEnded()
 }
 
 // hasEnded reports whether the roll-out of the declaration has ended.
 func (in *Input) hasEnded() bool {
-	status := in.Group.Status.Rollout
-	return status != nil && status.Revision == in.Declaration.Revision && status.EndTime != nil
+	status := in.Before
+	return status != nil && status.Revision == in.Revision && status.EndTime != nil
 }
 
 // isStopped reports whether the roll-out of the declaration has stopped, and is not to be judged again.
 func (in *Input) isStopped() bool {
-	status := in.Group.Status.Rollout
-	return status != nil && status.Revision == in.Declaration.Revision && status.Stopped != "" && !in.isJudgedAgain()
+	status := in.Before
+	return status != nil && status.Revision == in.Revision && status.Stopped != "" && !in.isJudgedAgain()
 }
 
 // PendingIn returns a function that reports whether a Pod has become unschedulable since the roll-out began, or was resumed, two minutes ago or more,
-// and fits one of the Nodes: it tolerates its taints and matches its labels, except for those that the group declares or has declared, and for the
-// taints of Kubernetes itself. What a Node has left of CPU and memory does not count.
-func (in *Input) PendingIn(nodes []*corev1.Node) func(*corev1.Pod) bool {
-	since, ignored, candidates := in.Since(), in.managed(), []candidate(nil)
+// and fits one of the Nodes: it tolerates its taints and matches its labels, except for those that are, or were, declared, and for the taints of
+// Kubernetes itself. What a Node has left of CPU and memory does not count.
+func (in *Input) PendingIn(nodes []*corev1.Node, declared ownership.Section) func(*corev1.Pod) bool {
+	since, candidates := in.Since(), []candidate(nil)
 	for _, node := range nodes {
-		candidates = append(candidates, candidate{node, keptTaints(node, ignored[ownership.Taint])})
+		candidates = append(candidates, candidate{node, keptTaints(node, declared.Of(ownership.Taint))})
 	}
 	return func(pod *corev1.Pod) bool {
 		if at := unschedulableSince(pod); since.IsZero() || at.IsZero() || at.Before(since) || in.Now.Sub(at) < pendingAfter {
 			return false
 		}
-		requirements := withoutKeys(podRequirements(pod), ignored[ownership.Label])
+		requirements := withoutKeys(podRequirements(pod), declared.Of(ownership.Label))
 		if expressions(requirements)+len(pod.Spec.Tolerations) > maxExpressions {
 			return false
 		}
@@ -63,20 +60,6 @@ func (in *Input) PendingIn(nodes []*corev1.Node) func(*corev1.Pod) bool {
 type candidate struct {
 	node   *corev1.Node
 	taints []corev1.Taint
-}
-
-// managed returns the keys that the group declares or has declared.
-func (in *Input) managed() map[ownership.Kind]map[string]bool {
-	managed := map[ownership.Kind]map[string]bool{}
-	for _, kind := range ownership.Kinds {
-		managed[kind] = map[string]bool{}
-		for _, section := range []ownership.Section{in.Declaration.Section(), metadataplan.ParseOwnedKeys(in.Group.Status.OwnedKeys)} {
-			for _, key := range section.Of(kind).Sorted() {
-				managed[kind][key] = true
-			}
-		}
-	}
-	return managed
 }
 
 // maxExpressions is how many terms, expressions, values and tolerations of a Pod are compared with each Node. One with more counts as one that fits
@@ -118,12 +101,12 @@ func (c candidate) fits(pod *corev1.Pod, requirements []parsed) bool {
 }
 
 // keptTaints returns the taints of a Node that keep Pods away, without some and those of Kubernetes.
-func keptTaints(node *corev1.Node, ignored map[string]bool) (taints []corev1.Taint) {
+func keptTaints(node *corev1.Node, ignored ownership.Keys) (taints []corev1.Taint) {
 	for i := range node.Spec.Taints {
 		taint := node.Spec.Taints[i]
 		// A Node that has become NotReady, or is cordoned, is one that the Pod might run on.
 		ofKubernetes := strings.HasPrefix(taint.Key, "node.kubernetes.io/")
-		if taint.Effect != corev1.TaintEffectPreferNoSchedule && !ofKubernetes && !ignored[ownership.TaintID(taint)] {
+		if taint.Effect != corev1.TaintEffectPreferNoSchedule && !ofKubernetes && !ignored.Has(ownership.TaintID(taint)) {
 			taints = append(taints, taint)
 		}
 	}
@@ -131,12 +114,12 @@ func keptTaints(node *corev1.Node, ignored map[string]bool) (taints []corev1.Tai
 }
 
 // withoutKeys returns requirements without the expressions that name some keys: these count as met.
-func withoutKeys(all []requirement, keys map[string]bool) (left []requirement) {
+func withoutKeys(all []requirement, keys ownership.Keys) (left []requirement) {
 	for _, r := range all {
 		var terms requirement
 		met := false
 		for _, term := range r {
-			kept := slices.DeleteFunc(slices.Clone(term.MatchExpressions), func(e corev1.NodeSelectorRequirement) bool { return keys[e.Key] })
+			kept := slices.DeleteFunc(slices.Clone(term.MatchExpressions), func(e corev1.NodeSelectorRequirement) bool { return keys.Has(e.Key) })
 			met = met || len(term.MatchExpressions) > 0 && len(kept)+len(term.MatchFields) == 0
 			term.MatchExpressions = kept
 			terms = append(terms, term)

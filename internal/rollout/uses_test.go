@@ -1,4 +1,4 @@
-package plan
+package rollout
 
 import (
 	"fmt"
@@ -7,6 +7,9 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+
+	metadataplan "github.com/drover-io/drover/internal/metadata/plan"
+	"github.com/drover-io/drover/internal/ownership"
 )
 
 // TestUses: what requires a label is counted once, and by the Nodes of the group and those that have left it.
@@ -44,9 +47,9 @@ func TestUses(t *testing.T) {
 
 // TestUses_ManyPods: of any number of Pods only five names are kept, the first ones.
 func TestUses_ManyPods(t *testing.T) {
-	r := newRollout(1, nil)
-	r.loses("rack")
-	in := r.input()
+	in := &Input{Nodes: []Node{{Name: "n0", Labels: map[string]string{"rack": "a"}, Metadata: metadataplan.GroupDecision{Change: metadataplan.Change{
+		Write: true, Results: map[ownership.Kind]ownership.Result{ownership.Label: {Remove: []string{"rack"}}},
+	}}}}}
 	in.Uses = NewUses(in.LostLabels())
 	const pods = 50_000
 	for i := range pods {

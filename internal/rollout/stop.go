@@ -1,4 +1,4 @@
-package plan
+package rollout
 
 import (
 	"fmt"
@@ -11,8 +11,8 @@ import (
 
 // Since returns when the roll-out of the declaration began or was resumed; zero before it has begun and after it has ended.
 func (in *Input) Since() time.Time {
-	status := in.Group.Status.Rollout
-	if status == nil || !isSameGroup(status.Revision, in.Declaration.Revision) || status.StartTime == nil || status.EndTime != nil {
+	status := in.Before
+	if status == nil || !isSameGroup(status.Revision, in.Revision) || status.StartTime == nil || status.EndTime != nil {
 		return time.Time{}
 	}
 	if in.wasSuspended() {
@@ -24,31 +24,26 @@ func (in *Input) Since() time.Time {
 	return status.StartTime.Time
 }
 
-// wasSuspended reports whether the group was suspended until now. A roll-out that had stopped before is not resumed by that.
+// wasSuspended reports whether the roll-out goes on that was suspended until now. One that had stopped before is not resumed by that.
 func (in *Input) wasSuspended() bool {
-	status := &in.Group.Status
-	return status.Phase == v1alpha1.PhaseSuspended && !in.isSuspended() && (status.Rollout == nil || status.Rollout.Stopped == "")
+	return in.WasSuspended && !in.Suspended && (in.Before == nil || in.Before.Stopped == "")
 }
 
 // stopOrResume stops a roll-out, or resumes one that a user wants to go on. A change of the spec has it judged again. One of which all waves are over
 // goes on without a user: nothing is left to be stopped.
-func (in *Input) stopOrResume(d *Decision, rollout *v1alpha1.RolloutStatus, settings *v1alpha1.Rollout, over bool) {
-	ended := over && !in.unfinished()
+func (in *Input) stopOrResume(d *Decision, rollout *v1alpha1.RolloutStatus, over bool) {
+	ended := over && in.Pending() == 0
 	stopped := rollout.Stopped != "" && rollout.StopTime != nil
 	switch {
 	case stopped && ended:
 		rollout.StopReason, rollout.Stopped, rollout.StopTime = "", "", nil
 		return
-	case stopped && (in.resume(d, rollout) || !in.isJudgedAgain()), in.Group.DeletionTimestamp != nil, ended:
+	case stopped && (in.resume(d, rollout) || !in.isJudgedAgain()), in.Ending, ended:
 		return
 	}
-	conditions := settings.StopWhen
-	if conditions == nil {
-		conditions = &v1alpha1.StopConditions{}
-	}
-	rollout.StopReason, rollout.Stopped = ReasonNodesNotReady, in.tooManyNotReady(conditions.NotReady)
+	rollout.StopReason, rollout.Stopped = ReasonNodesNotReady, in.tooManyNotReady()
 	if rollout.Stopped == "" {
-		rollout.StopReason, rollout.Stopped = ReasonPodsPending, in.tooManyPending(conditions.PendingPods)
+		rollout.StopReason, rollout.Stopped = ReasonPodsPending, in.tooManyPending()
 	}
 	switch {
 	case rollout.Stopped == "":
@@ -58,25 +53,20 @@ func (in *Input) stopOrResume(d *Decision, rollout *v1alpha1.RolloutStatus, sett
 	}
 }
 
-// isSpecChanged reports whether the spec has changed since the last decision.
-func (in *Input) isSpecChanged() bool {
-	return in.Group.Status.ObservedGeneration != in.Group.Generation
-}
-
 // isJudgedAgain reports whether a change of the spec has a roll-out judged again that has stopped. The end of a suspension has not: a job that
 // suspends a group at night and ends that in the morning does not decide on what has stopped.
 func (in *Input) isJudgedAgain() bool {
-	return in.isSpecChanged() && in.Group.Status.Phase != v1alpha1.PhaseSuspended
+	return in.SpecChanged && !in.WasSuspended
 }
 
 // resume resumes a roll-out if a user wants it to go on, and reports whether it does.
 func (in *Input) resume(d *Decision, rollout *v1alpha1.RolloutStatus) bool {
-	resumed, err := time.Parse(time.RFC3339, in.Group.Annotations[v1alpha1.AnnotationResume])
+	resumed, err := time.Parse(time.RFC3339, in.Resume)
 	switch {
 	case err != nil, resumed.Before(rollout.StopTime.Time):
 	case resumed.After(in.Now):
 		// Until then it would resume every later stop, too.
-		d.wake(resumed)
+		d.WakeAt(resumed)
 	default:
 		rollout.StopReason, rollout.Stopped, rollout.StopTime, rollout.ResumeTime = "", "", nil, timestamp(in.Now)
 		return true
@@ -85,14 +75,14 @@ func (in *Input) resume(d *Decision, rollout *v1alpha1.RolloutStatus) bool {
 }
 
 // tooManyNotReady says which Nodes stop the roll-out; empty for none.
-func (in *Input) tooManyNotReady(limit *intstr.IntOrString) string {
+func (in *Input) tooManyNotReady() string {
 	var found []string
 	for i := range in.Nodes {
 		if in.becameNotReady(&in.Nodes[i]) {
 			found = append(found, in.Nodes[i].Name)
 		}
 	}
-	allowed := in.resolveNotReady(limit)
+	allowed := in.maxNotReady()
 	if len(found) < allowed {
 		return ""
 	}
@@ -101,16 +91,21 @@ func (in *Input) tooManyNotReady(limit *intstr.IntOrString) string {
 		len(found), text.notReady, allowed, Names(found), text.goesOn)
 }
 
-// resolveNotReady returns how many Nodes that become NotReady stop a roll-out.
-func (in *Input) resolveNotReady(limit *intstr.IntOrString) int {
+// maxNotReady returns how many Nodes that become NotReady stop a roll-out.
+func (in *Input) maxNotReady() int {
+	var limit *intstr.IntOrString
+	if conditions := in.Settings.StopWhen; conditions != nil {
+		limit = conditions.NotReady
+	}
 	return max(1, Resolve(limit, intstr.FromString("10%"), len(in.Nodes)))
 }
 
 // tooManyPending says which Pods stop the roll-out; empty for none.
-func (in *Input) tooManyPending(limit *int32) string {
-	if limit == nil || len(in.PendingPods) < int(*limit) {
+func (in *Input) tooManyPending() string {
+	conditions := in.Settings.StopWhen
+	if conditions == nil || conditions.PendingPods == nil || len(in.PendingPods) < int(*conditions.PendingPods) {
 		return ""
 	}
 	return fmt.Sprintf("%d Pods that fit the Nodes have been unschedulable for two minutes since the roll-out began, and "+
-		"spec.rollout.stopWhen.pendingPods stops it at %d: %s; %s", len(in.PendingPods), *limit, Names(in.PendingPods), groupTexts.goesOn)
+		"spec.rollout.stopWhen.pendingPods stops it at %d: %s; %s", len(in.PendingPods), *conditions.PendingPods, Names(in.PendingPods), groupTexts.goesOn)
 }

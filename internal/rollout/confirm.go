@@ -1,4 +1,4 @@
-package plan
+package rollout
 
 import (
 	"fmt"
@@ -103,7 +103,7 @@ func (in *Input) confirmed() map[string]bool {
 	if at.Before(in.startTime()) || at.After(in.Now) {
 		return keys
 	}
-	names, _, _ := strings.Cut(in.Group.Annotations[v1alpha1.AnnotationConfirm], "@")
+	names, _, _ := strings.Cut(in.Confirm, "@")
 	for key := range strings.SplitSeq(names, ",") {
 		keys[strings.TrimSpace(key)] = true
 	}
@@ -112,7 +112,7 @@ func (in *Input) confirmed() map[string]bool {
 
 // confirmTime returns when a user has confirmed changes of labels; zero for never.
 func (in *Input) confirmTime() time.Time {
-	_, text, _ := strings.Cut(in.Group.Annotations[v1alpha1.AnnotationConfirm], "@")
+	_, text, _ := strings.Cut(in.Confirm, "@")
 	at, err := time.Parse(time.RFC3339, strings.TrimSpace(text))
 	if err != nil {
 		return time.Time{}

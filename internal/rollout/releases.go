@@ -1,4 +1,4 @@
-package plan
+package rollout
 
 import (
 	"time"
@@ -10,7 +10,7 @@ import (
 // spec.rollout.maxInFlight, each after the pause of the one before: a mistake in a selector must not strip all Nodes at once. A Node that another
 // group has taken goes with the waves of that group.
 func (in *Input) decideReleases(d *Decision) {
-	if in.isSuspended() || in.isDryRun() || in.SelectorError != nil || d.UnconfirmedReleases != "" {
+	if in.Suspended || in.DryRun || in.Unknown || d.UnconfirmedReleases != "" {
 		return
 	}
 	in.Released = sorted(in.Released)
@@ -19,10 +19,10 @@ func (in *Input) decideReleases(d *Decision) {
 		return
 	}
 	if begins := in.nextRelease(); begins.After(in.Now) {
-		d.wake(begins)
+		d.WakeAt(begins)
 		return
 	}
-	settings := in.settings()
+	settings := &in.Settings
 	size := max(1, Resolve(settings.MaxInFlight, intstr.FromString("100%"), len(in.Nodes)+len(in.Released)))
 	batch := waiting[:min(len(waiting), max(0, size-inFlight))]
 	d.Releasing.Insert(batch...)
@@ -50,16 +50,13 @@ func (in *Input) continueReleases(d *Decision) (inFlight int, waiting []string) 
 
 // isPaced reports whether a Node that has left the group is in a batch: it loses something and no other group has taken it. One that cannot be
 // written keeps no other waiting.
-func (in *Input) isPaced(node *Node) bool { return in.removes() && !node.Taken && node.isPending() }
+func (in *Input) isPaced(node *Node) bool { return in.Removes && !node.Taken && node.IsPending() }
 
 // nextRelease returns when the next batch of Nodes that have left may be released.
 func (in *Input) nextRelease() time.Time {
-	rollout, settings := in.Group.Status.Rollout, in.settings()
+	rollout, settings := in.Before, &in.Settings
 	if rollout == nil || rollout.ReleaseTime == nil || settings.Pause == nil {
 		return time.Time{}
 	}
 	return rollout.ReleaseTime.Add(settings.Pause.Duration)
 }
-
-// isDryRun reports whether nothing is written because of spec.dryRun.
-func (in *Input) isDryRun() bool { return in.Group.Spec.DryRun && in.Group.DeletionTimestamp == nil }

@@ -66,3 +66,26 @@ func TestDifference(t *testing.T) {
 		})
 	}
 }
+
+func TestStateOf_ChangesOfMembers(t *testing.T) {
+	f := newFixture(t)
+	f.replace(1, func(node *corev1.Node) { node.Spec.Unschedulable = true })
+	f.begin(newRequest("n0", upgrade), plan.ReasonBudgetExhausted)
+	f.replace(1, func(node *corev1.Node) {
+		node.Spec.Unschedulable = false
+		node.Spec.Taints = []corev1.Taint{{Key: "example.com/broken", Effect: corev1.TaintEffectNoSchedule}}
+	})
+	f.change(func(group *v1alpha1.NodeGroup) {
+		group.Spec.Disruption.UnavailableTaints = []string{"example.com/broken"}
+	})
+	f.begin(newRequest("n0", upgrade), plan.ReasonBudgetExhausted)
+	f.members.nodes = slices.Delete(slices.Clone(f.members.nodes), 1, 2)
+	f.begin(newRequest("n0", upgrade), "")
+	if state, want := f.state(), (plan.Counts{Expected: 2, Limit: 1, Unavailable: 1, DisruptedReady: 1}); state.Counts != want || state.Waiting != 0 {
+		t.Errorf("the state is %+v", state)
+	}
+	f.change(func(group *v1alpha1.NodeGroup) { group.Spec.Disruption = nil })
+	if state := f.state(); state.Counts != (plan.Counts{}) {
+		t.Errorf("without a budget: %+v", state)
+	}
+}

@@ -76,12 +76,7 @@ func Run(ctx context.Context, rest *rest.Config, settings *v1alpha1.DroverConfig
 	cm := newCapabilityManager(capabilities, mgr.GetCache(), indexes, client, mgr.Elected(), metrics)
 	go tuneCollector(ctx, cm.filling)
 	b.groups.isServed = func() bool { return !cm.isOff(nodegroup.Name) }
-	barrier, err := newBarrier(mgr, settings)
-	if err != nil {
-		return err
-	}
-	cm.readVersions, cm.catchUp, cm.outdated = barrier.ReadVersions, barrier.Wait, barrier.Reset
-	if err := mgr.Add(cm); err != nil {
+	if err := cm.addTo(mgr, settings); err != nil {
 		return err
 	}
 	checks, err := addAdmission(mgr, cm, settings)
@@ -99,6 +94,16 @@ func Run(ctx context.Context, rest *rest.Config, settings *v1alpha1.DroverConfig
 	}
 	flush()
 	return nil
+}
+
+// addTo has a manager run the capabilities, each of them when the caches show what the previous leader has written.
+func (s *capabilityManager) addTo(mgr manager.Manager, settings *v1alpha1.DroverConfiguration) error {
+	barrier, err := newBarrier(mgr, settings)
+	if err != nil {
+		return err
+	}
+	s.readVersions, s.catchUp, s.outdated = barrier.ReadVersions, barrier.Wait, barrier.Reset
+	return mgr.Add(s)
 }
 
 // NewManager returns the manager that the operator runs in.

@@ -1,8 +1,8 @@
 // Package rollout decides in which waves a change reaches Nodes: which of them may be written now, what the next wave waits for, what stops the
 // roll-out and what a user has to confirm first, and which Nodes give back what they were given.
 //
-// It is pure: what is declared, the Nodes, where the roll-out was and the time go in, a Decision comes out. A NodeGroup says how in its spec, and keeps
-// where the roll-out is in its status. For a MachineSet that no group has, the configuration says how. The operator and kubectl drover plan call the
+// It is pure: what is declared, the Nodes, where the roll-out was and the time go in, a Decision comes out. A NodeGroup says how in its spec, and
+// keeps where the roll-out is in its status. For a MachineSet in no group the configuration says how. The operator and kubectl drover plan call the
 // same functions.
 package rollout
 

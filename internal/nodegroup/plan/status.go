@@ -258,7 +258,8 @@ func (in *Input) replacing(d *Decision) Condition {
 	const kind = v1alpha1.ConditionProgressing
 	switch {
 	case len(in.Released) > 0 && !in.isDryRun():
-		return isTrue(kind, ReasonReleasing, "%d Nodes that have left the group are still to be released: %s", len(in.Released), rollout.Names(in.unreleased()))
+		const text = "%d Nodes that have left the group are still to be released: %s"
+		return isTrue(kind, ReasonReleasing, text, len(in.Released), rollout.Names(in.unreleased()))
 	case !d.Replacement.Replacing && in.isEmpty():
 		return isFalse(kind, ReasonComplete, "the group has no Nodes to write")
 	case !d.Replacement.Replacing:

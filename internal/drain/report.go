@@ -9,6 +9,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-io/drover/internal/status"
 )
 
 // Reason is why a pod is still on the node. The reasons are label values of a metric.
@@ -275,12 +277,7 @@ func (g *Group) text() string {
 }
 
 // Few joins the first names and counts the others.
-func Few(names []string) string {
-	if len(names) <= maxNames {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:maxNames], ", "), len(names)-maxNames)
-}
+func Few(names []string) string { return status.Names(names, maxNames) }
 
 func pods(n int) string {
 	if n == 1 {

@@ -138,5 +138,5 @@ func machineNames(names []string) string {
 	if len(names) == 1 {
 		return "Machine " + names[0]
 	}
-	return fmt.Sprintf("%d Machines: %s", len(names), plan.Names(names, maxNamed))
+	return fmt.Sprintf("%d Machines: %s", len(names), status.Names(names, maxNamed))
 }

@@ -104,7 +104,7 @@ func (rc *reconciliation) scaleFailure(decision *plan.Decision) *plan.Failure {
 			names[i] = machine.Name
 		}
 		return &plan.Failure{Reason: plan.ReasonWithheld, Message: "to be deleted by the API that has the authority over them: " +
-			plan.Names(names, maxNamed)}
+			status.Names(names, maxNamed)}
 	}
 	return rc.ownerFailure()
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/ownership"
+	"github.com/drover-io/drover/internal/status"
 )
 
 // LabelChanges returns what becomes of the labels of the Nodes that are to be written, those among them that the group has left.
@@ -161,7 +162,7 @@ func (in *Input) confirmText(by map[string]users) string {
 			continue
 		}
 		parts = append(parts, fmt.Sprintf("label %q goes or gets another value, and these require Nodes as they are: %s",
-			key, namesOf(by[key].names, by[key].count)))
+			key, status.NamesOf(by[key].names, by[key].count)))
 	}
 	all := slices.AppendSeq(slices.Clone(keys), maps.Keys(in.confirmed()))
 	all = slices.DeleteFunc(all, func(key string) bool { return key == "" })

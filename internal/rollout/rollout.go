@@ -8,9 +8,7 @@ package rollout
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -32,8 +30,8 @@ const (
 type Input struct {
 	// Settings are those of the roll-out; the zero value is all Nodes at once.
 	Settings v1alpha1.Rollout
-	// Before is where the roll-out was; nil for none. Revision identifies what is declared now: up to the first dot by those whose changes are another
-	// roll-out, and after it by others.
+	// Before is where the roll-out was, WithPossibleTimes; nil for none. Revision identifies what is declared now: with another text before its first dot
+	// another roll-out begins, with another one after it, which authors of MachineSets can bring about, the waves begin anew.
 	Before   *v1alpha1.RolloutStatus
 	Revision string
 	// Nodes are those that get what is declared. Released are Nodes that have got it and are not among them any more; of these, Releasing are the names
@@ -121,7 +119,6 @@ type Decision struct {
 
 // Decide decides how far the roll-out is.
 func Decide(in *Input) Decision {
-	in.Before = possible(in.Before, in.Now)
 	in.Nodes = sorted(in.Nodes)
 	d := Decision{
 		Admitted: sets.Set[string]{}, Releasing: sets.Set[string]{}, Unconfirmed: in.unconfirmed(false), UnconfirmedReleases: in.unconfirmed(true),
@@ -200,19 +197,5 @@ func Resolve(value *intstr.IntOrString, fallback intstr.IntOrString, total int) 
 
 func timestamp(now time.Time) *metav1.Time { return &metav1.Time{Time: now.Truncate(time.Second)} }
 
-// maxNamed is how many objects a message names.
+// maxNamed is how many objects a status names.
 const maxNamed = 5
-
-// Names returns at most five names, and how many more there are.
-func Names(names []string) string {
-	slices.Sort(names)
-	return namesOf(names[:min(len(names), maxNamed)], len(names))
-}
-
-// namesOf returns the first of some names, and how many more there are.
-func namesOf(first []string, count int) string {
-	if count <= len(first) {
-		return strings.Join(first, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(first, ", "), count-len(first))
-}

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
+	"github.com/drover-io/drover/internal/status"
 )
 
 // Since returns when the roll-out of the declaration began or was resumed; zero before it has begun and after it has ended.
@@ -88,7 +89,7 @@ func (in *Input) tooManyNotReady() string {
 	}
 	text := in.textsOf()
 	return fmt.Sprintf("%d Nodes have become NotReady since the roll-out began, and %s stops it at %d: %s; %s",
-		len(found), text.notReady, allowed, Names(found), text.goesOn)
+		len(found), text.notReady, allowed, status.FirstNames(found), text.goesOn)
 }
 
 // maxNotReady returns how many Nodes that become NotReady stop a roll-out.
@@ -107,5 +108,5 @@ func (in *Input) tooManyPending() string {
 		return ""
 	}
 	return fmt.Sprintf("%d Pods that fit the Nodes have been unschedulable for two minutes since the roll-out began, and "+
-		"spec.rollout.stopWhen.pendingPods stops it at %d: %s; %s", len(in.PendingPods), *conditions.PendingPods, Names(in.PendingPods), groupTexts.goesOn)
+		"spec.rollout.stopWhen.pendingPods stops it at %d: %s; %s", len(in.PendingPods), *conditions.PendingPods, status.FirstNames(in.PendingPods), groupTexts.goesOn)
 }

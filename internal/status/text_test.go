@@ -36,3 +36,17 @@ func TestSetMachineCondition_LongMessage(t *testing.T) {
 		t.Errorf("%d conditions, the message has %d bytes", len(conditions), len(conditions[0].Message))
 	}
 }
+
+func TestNames(t *testing.T) {
+	for count, want := range map[int]string{0: "", 1: "a", 3: "a, b, c", 4: "a, b, c and 1 more"} {
+		if got := Names([]string{"a", "b", "c", "d"}[:count], 3); got != want {
+			t.Errorf("%d: %s", count, got)
+		}
+	}
+	if got := FirstNames([]string{"f", "e", "d", "c", "b", "a"}); got != "a, b, c, d, e and 1 more" {
+		t.Error(got)
+	}
+	if got := NamesOf([]string{"a", "b"}, 9); got != "a, b and 7 more" {
+		t.Error(got)
+	}
+}

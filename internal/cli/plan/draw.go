@@ -2,10 +2,10 @@ package plan
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/drover-io/drover/internal/cli/cmdutil"
 	"github.com/drover-io/drover/internal/cli/view"
+	"github.com/drover-io/drover/internal/status"
 )
 
 // shownNames is how many names of a group are shown without -o wide.
@@ -103,10 +103,7 @@ func someNamesText(text *cmdutil.Text, names []string, count int) string {
 	if !text.Wide {
 		names = names[:min(len(names), shownNames)]
 	}
-	if len(names) == count {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names, ", "), count-len(names))
+	return status.NamesOf(names, count)
 }
 
 func changeText(text *cmdutil.Text, change view.Change) string {

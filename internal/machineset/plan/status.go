@@ -195,7 +195,7 @@ func (o *Observation) ready() machinev1beta1.Condition {
 	switch {
 	case len(c.Failed) > 0:
 		condition.Reason, condition.Severity = ReasonFailed, machinev1beta1.ConditionSeverityWarning
-		condition.Message += fmt.Sprintf("; %d failed: %s", len(c.Failed), Names(c.Failed, maxNamed))
+		condition.Message += fmt.Sprintf("; %d failed: %s", len(c.Failed), status.Names(c.Failed, maxNamed))
 	case c.Ready == c.Replicas:
 		return status.MachineConditionTrue(ReasonReady, "")
 	case c.Unlinked > 0:
@@ -205,14 +205,6 @@ func (o *Observation) ready() machinev1beta1.Condition {
 		condition.Reason, condition.Severity = ReasonNodesNotReady, machinev1beta1.ConditionSeverityWarning
 	}
 	return condition
-}
-
-// Names joins names; of many only the first ones.
-func Names(names []string, most int) string {
-	if len(names) <= most {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }
 
 // StatusOtherAPI returns the status of a MachineSet over which another API has the authority, and whether it has changed. The condition Paused lets

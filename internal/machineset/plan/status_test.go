@@ -253,11 +253,6 @@ func TestStatus_Messages(t *testing.T) {
 	if got := fault(long); got != " (CreateError: "+strings.Repeat("ö", maxText)+"...)" {
 		t.Error(got)
 	}
-	for count, want := range map[int]string{0: "", 1: "a", 3: "a, b, c", 4: "a, b, c and 1 more"} {
-		if got := Names([]string{"a", "b", "c", "d"}[:count], 3); got != want {
-			t.Errorf("%d: %s", count, got)
-		}
-	}
 }
 
 // The words of machine-api-operator: the migration of a cluster waits for them.

@@ -19,7 +19,6 @@ import (
 	"github.com/drover-io/drover/internal/nodegroup/plan"
 	"github.com/drover-io/drover/internal/nodelease"
 	"github.com/drover-io/drover/internal/pages"
-	"github.com/drover-io/drover/internal/rollout"
 	"github.com/drover-io/drover/internal/status"
 )
 
@@ -248,7 +247,7 @@ func (rc *reconciliation) verify(ctx context.Context, taints []corev1.Taint) (v 
 		return v, nil
 	}
 	if lost > 0 {
-		rc.lost = fmt.Sprintf("%d Pods of DaemonSets, which do not tolerate them and do not come back, such as %s", lost, rollout.Names(names))
+		rc.lost = fmt.Sprintf("%d Pods of DaemonSets, which do not tolerate them and do not come back, such as %s", lost, status.FirstNames(names))
 	}
 	return verdict{guard: metadataplan.GuardClear}, nil
 }

@@ -165,7 +165,7 @@ func (in *Input) empty() Condition {
 	if len(in.Overlaps) > 0 {
 		nodes, groups := in.overlaps()
 		return isFalse(kind, ReasonOverlapping, "the group has no Nodes: each Node that spec.nodes selects belongs to an older group (%s): %s",
-			rollout.Names(groups), rollout.Names(nodes))
+			status.FirstNames(groups), status.FirstNames(nodes))
 	}
 	selection, controlPlane := &in.Group.Spec.Nodes, ""
 	if !selection.IncludeControlPlane {
@@ -208,7 +208,7 @@ func (in *Input) names(condition func(*rollout.Node) bool) string {
 			found = append(found, in.Nodes[i].Name)
 		}
 	}
-	return rollout.Names(found)
+	return status.FirstNames(found)
 }
 
 func (in *Input) progressing(d *Decision) Condition {
@@ -217,7 +217,7 @@ func (in *Input) progressing(d *Decision) Condition {
 	switch {
 	case in.Group.DeletionTimestamp != nil:
 		left := in.unreleased()
-		return isTrue(kind, ReasonReleasing, "%d Nodes are still to be released: %s", len(left), rollout.Names(left))
+		return isTrue(kind, ReasonReleasing, "%d Nodes are still to be released: %s", len(left), status.FirstNames(left))
 	case in.Group.Spec.Suspend:
 		return isFalse(kind, ReasonSuspended, "spec.suspend is set: nothing is written for the group, and disruptions wait, until it is removed")
 	case pending > 0 && in.Group.Spec.DryRun:
@@ -259,7 +259,7 @@ func (in *Input) replacing(d *Decision) Condition {
 	switch {
 	case len(in.Released) > 0 && !in.isDryRun():
 		const text = "%d Nodes that have left the group are still to be released: %s"
-		return isTrue(kind, ReasonReleasing, text, len(in.Released), rollout.Names(in.unreleased()))
+		return isTrue(kind, ReasonReleasing, text, len(in.Released), status.FirstNames(in.unreleased()))
 	case !d.Replacement.Replacing && in.isEmpty():
 		return isFalse(kind, ReasonComplete, "the group has no Nodes to write")
 	case !d.Replacement.Replacing:
@@ -305,7 +305,7 @@ func (in *Input) overlapping() Condition {
 	}
 	nodes, groups := in.overlaps()
 	return isTrue(v1alpha1.ConditionOverlapping, ReasonOverlapping,
-		"these groups select the same Nodes, of which each belongs to the oldest group: %s; Nodes: %s", rollout.Names(groups), rollout.Names(nodes))
+		"these groups select the same Nodes, of which each belongs to the oldest group: %s; Nodes: %s", status.FirstNames(groups), status.FirstNames(nodes))
 }
 
 // overlaps returns the names of the Nodes that other groups select, too, and of these groups.

@@ -2,11 +2,11 @@ package plan
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/bounded"
+	"github.com/drover-io/drover/internal/status"
 )
 
 // Reasons for which Machines wait to be replaced, beside those of windows and budgets.
@@ -78,22 +78,13 @@ func (d *decider) isPending(m *Machine) bool { return !m.Outdated && !m.Deleting
 func progress(outdated int, deleting, pending []string, missing int) string {
 	parts := []string{fmt.Sprintf("%d Machines are outdated", outdated)}
 	if len(deleting) > 0 {
-		parts = append(parts, "being deleted: "+names(deleting))
+		parts = append(parts, "being deleted: "+status.FirstNames(deleting))
 	}
 	if len(pending) > 0 {
-		parts = append(parts, "not available yet: "+names(pending))
+		parts = append(parts, "not available yet: "+status.FirstNames(pending))
 	}
 	if missing > 0 {
 		parts = append(parts, fmt.Sprintf("to be created: %d", missing))
 	}
 	return strings.Join(parts, "; ")
-}
-
-// names returns some names, and how many more there are.
-func names(all []string) string {
-	slices.Sort(all)
-	if len(all) <= maxNamed {
-		return strings.Join(all, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(all[:maxNamed], ", "), len(all)-maxNamed)
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/drover-io/drover/internal/bounded"
 )
 
-// possible returns where a roll-out was without times that lie ahead: they would hold it until then.
-func possible(before *v1alpha1.RolloutStatus, now time.Time) *v1alpha1.RolloutStatus {
+// WithPossibleTimes returns where a roll-out was without times that lie ahead, which a clock that was wrong has recorded: they would hold it until then.
+func WithPossibleTimes(before *v1alpha1.RolloutStatus, now time.Time) *v1alpha1.RolloutStatus {
 	if before == nil {
 		return nil
 	}

@@ -10,7 +10,7 @@ import (
 
 // DecideMachineSet is Decide for a MachineSet that no NodeGroup has, of which nothing is kept when no roll-out is under way: then Rollout is nil.
 func DecideMachineSet(in *Input) Decision {
-	in.texts = machineSetTexts
+	in.texts, in.Before = machineSetTexts, WithPossibleTimes(in.Before, in.Now)
 	remains := slices.ContainsFunc(in.Nodes, func(n Node) bool { return n.toWrite() })
 	if in.Before == nil && !remains {
 		return Decision{Admitted: sets.Set[string]{}}

@@ -19,6 +19,10 @@ func TestDecide_ClockAhead(t *testing.T) {
 	r.now = r.now.Add(31 * time.Second)
 	r.decide()
 	ahead := &metav1.Time{Time: r.now.Add(24 * time.Hour)}
+	r.group.Status.Rollout.StartTime = ahead
+	if since := r.input().Rollout().Since(); since.After(r.now) {
+		t.Errorf("Pods count from %s on", since)
+	}
 	r.group.Status.Rollout.WaveEndTime = ahead
 	if written, d := r.decide(); written != "" || d.Rollout.WaveEndTime.After(r.now) {
 		t.Fatalf("it writes %q, and the wave ended at %s", written, d.Rollout.WaveEndTime)

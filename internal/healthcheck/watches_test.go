@@ -3,8 +3,6 @@ package healthcheck
 import (
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -14,47 +12,32 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache/informertest"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllertest"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/drover-io/drover/internal/apitest"
 	"github.com/drover-io/drover/internal/expectations"
 	"github.com/drover-io/drover/internal/paused"
 	"github.com/drover-io/drover/internal/watch"
 )
 
-// recordingQueue records what is added to it, with priorities; what is delayed has a plus.
-type recordingQueue struct {
-	priorityqueue.PriorityQueue[reconcile.Request]
-	added []string
-}
-
-func (q *recordingQueue) AddWithOpts(options priorityqueue.AddOpts, items ...reconcile.Request) {
-	for _, item := range items {
-		text := fmt.Sprintf("%s@%d", item.Name, *options.Priority)
-		if options.After > 0 {
-			text += "+"
-		}
-		q.added = append(q.added, text)
+// withPriority shows what is enqueued with its priority; what is delayed has a plus.
+func withPriority(name string, options priorityqueue.AddOpts) string {
+	text := fmt.Sprintf("%s@%d", name, *options.Priority)
+	if options.After > 0 {
+		text += "+"
 	}
-}
-
-// take returns what was added since the last call.
-func (q *recordingQueue) take() string {
-	slices.Sort(q.added)
-	text := strings.Join(slices.Compact(q.added), " ")
-	q.added = nil
 	return text
 }
 
 // informers are those of a fake cache.
 type informers struct {
-	queue                   *recordingQueue
+	queue                   *apitest.Queue
 	checks, machines, nodes *controllertest.FakeInformer
 }
 
 func startSources(t *testing.T, s *fixture) *informers {
 	t.Helper()
 	cache := &informertest.FakeInformers{Scheme: newScheme(t)}
-	w := &informers{queue: &recordingQueue{}}
+	w := &informers{queue: &apitest.Queue{Text: withPriority}}
 	for _, source := range s.sources(cache) {
 		if err := source.Start(t.Context(), w.queue); err != nil {
 			t.Fatal(err)
@@ -117,7 +100,7 @@ func TestWatches_MachineUpdated(t *testing.T) {
 			after := before.DeepCopy()
 			c.change(after)
 			w.machines.Update(before, after)
-			if got := w.queue.take(); got != c.want {
+			if got := w.queue.TakeOnce(); got != c.want {
 				t.Errorf("queued %q, want %q", got, c.want)
 			}
 		})
@@ -128,22 +111,22 @@ func TestWatches_MachineCreatedAndDeleted(t *testing.T) {
 	s, w := newWatchFixture(t, Options{})
 	machine := newMachine("m0", "n0")
 	w.machines.Add(machine)
-	if got := w.queue.take(); got != ofA {
+	if got := w.queue.TakeOnce(); got != ofA {
 		t.Errorf("created: %q", got)
 	}
 	s.deletions.Deleted(string(machine.UID), machine)
 	s.versions.Expect(string(machine.UID), expectations.Write{Version: "1"})
 	w.machines.Delete(machine)
-	if got := w.queue.take(); got != ofA {
+	if got := w.queue.TakeOnce(); got != ofA {
 		t.Errorf("deleted: %q", got)
 	}
 	if s.deletions.Len() != 0 || s.versions.Len() != 0 {
 		t.Error("the expectations still exist")
 	}
-	queue := &recordingQueue{}
+	queue := &apitest.Queue{Text: withPriority}
 	s.machineCreated(t.Context(), watch.NewQueue(queue), machine, true)
 	s.nodeCreated(t.Context(), watch.NewQueue(queue), newNode("n0"), true)
-	if got := queue.take(); got != "" {
+	if got := queue.TakeOnce(); got != "" {
 		t.Errorf("objects of the first list are enqueued: %q", got)
 	}
 }
@@ -184,7 +167,7 @@ func TestWatches_NodeUpdated(t *testing.T) {
 			after := before.DeepCopy()
 			c.change(after)
 			w.nodes.Update(before, after)
-			if got := w.queue.take(); got != c.want {
+			if got := w.queue.TakeOnce(); got != c.want {
 				t.Errorf("queued %q, want %q", got, c.want)
 			}
 		})
@@ -195,11 +178,11 @@ func TestWatches_NodeCreatedAndDeleted(t *testing.T) {
 	_, w := newWatchFixture(t, Options{})
 	for _, c := range []struct{ node, want string }{{"n0", ofA}, {"n1", ""}} {
 		w.nodes.Add(newNode(c.node))
-		if got := w.queue.take(); got != c.want {
+		if got := w.queue.TakeOnce(); got != c.want {
 			t.Errorf("%s created: %q", c.node, got)
 		}
 		w.nodes.Delete(newNode(c.node))
-		if got := w.queue.take(); got != c.want {
+		if got := w.queue.TakeOnce(); got != c.want {
 			t.Errorf("%s deleted: %q", c.node, got)
 		}
 	}
@@ -227,23 +210,23 @@ func TestWatches_MachineHealthCheckUpdated(t *testing.T) {
 			after := before.DeepCopy()
 			c.change(after)
 			w.checks.Update(before, after)
-			if got := w.queue.take(); got != c.want {
+			if got := w.queue.TakeOnce(); got != c.want {
 				t.Errorf("queued %q, want %q", got, c.want)
 			}
 		})
 	}
 	s, w := newWatchFixture(t, Options{})
 	w.checks.Add(newCheck("a"))
-	if got := w.queue.take(); got != others {
+	if got := w.queue.TakeOnce(); got != others {
 		t.Errorf("created: %q", got)
 	}
 	w.checks.Delete(newCheck("a"))
-	if got := w.queue.take(); got != others {
+	if got := w.queue.TakeOnce(); got != others {
 		t.Errorf("deleted: %q", got)
 	}
-	queue := &recordingQueue{}
+	queue := &apitest.Queue{Text: withPriority}
 	s.checkCreated(t.Context(), watch.NewQueue(queue), newCheck("a"), true)
-	if got := queue.take(); got != fmt.Sprintf("a@%d", watch.PriorityStartup) {
+	if got := queue.TakeOnce(); got != fmt.Sprintf("a@%d", watch.PriorityStartup) {
 		t.Errorf("first list: %q", got)
 	}
 }
@@ -258,7 +241,7 @@ func TestWatches_AwaitedWrite(t *testing.T) {
 	after := newCheck("a")
 	after.ResourceVersion = "1000"
 	w.checks.Update(newCheck("a"), after)
-	if got := w.queue.take(); got != fmt.Sprintf("a@%d", watch.PriorityHigh) {
+	if got := w.queue.TakeOnce(); got != fmt.Sprintf("a@%d", watch.PriorityHigh) {
 		t.Errorf("queued %q", got)
 	}
 }
@@ -269,7 +252,7 @@ func TestWatches_CacheFails(t *testing.T) {
 	w.machines.Add(newMachine("m0", "n0"))
 	s.Fail["list MachineList"] = errors.New("no answer")
 	w.nodes.Add(newNode("n0"))
-	if got := w.queue.take(); got != "" {
+	if got := w.queue.TakeOnce(); got != "" {
 		t.Errorf("queued %q", got)
 	}
 }

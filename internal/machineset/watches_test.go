@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -18,50 +16,34 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllertest"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/drover-io/drover/internal/apitest"
 	"github.com/drover-io/drover/internal/expectations"
 	"github.com/drover-io/drover/internal/machineapi"
 	"github.com/drover-io/drover/internal/watch"
 )
 
-// notedQueue notes what is put into it, with how long it waits.
-type notedQueue struct {
-	priorityqueue.PriorityQueue[reconcile.Request]
-	noted []string
-}
-
-func (q *notedQueue) AddWithOpts(options priorityqueue.AddOpts, items ...reconcile.Request) {
-	for _, item := range items {
-		text := item.Name
-		if *options.Priority != watch.PriorityHigh {
-			text += fmt.Sprintf("@%d", *options.Priority)
-		}
-		if options.After > 0 {
-			text += fmt.Sprintf("+%s", options.After)
-		}
-		q.noted = append(q.noted, text)
+// withWait shows what is enqueued with its priority, if that is not the high one, and with how long it waits.
+func withWait(name string, options priorityqueue.AddOpts) string {
+	if *options.Priority != watch.PriorityHigh {
+		name += fmt.Sprintf("@%d", *options.Priority)
 	}
-}
-
-// take returns what was noted since the last time.
-func (q *notedQueue) take() string {
-	slices.Sort(q.noted)
-	text := strings.Join(slices.Compact(q.noted), " ")
-	q.noted = nil
-	return text
+	if options.After > 0 {
+		name += fmt.Sprintf("+%s", options.After)
+	}
+	return name
 }
 
 // informers stands in for the cache's watches.
 type informers struct {
-	queue                 *notedQueue
+	queue                 *apitest.Queue
 	sets, machines, nodes *controllertest.FakeInformer
 }
 
 func watched(t *testing.T, s *fixture) *informers {
 	t.Helper()
 	cache := &informertest.FakeInformers{Scheme: newScheme(t)}
-	w := &informers{queue: &notedQueue{}}
+	w := &informers{queue: &apitest.Queue{Text: withWait}}
 	for _, source := range s.sources(cache) {
 		if err := source.Start(t.Context(), w.queue); err != nil {
 			t.Fatal(err)
@@ -127,26 +109,26 @@ func TestWatches_Machine(t *testing.T) {
 				c.after(after)
 			}
 			w.machines.Update(before, after)
-			if got := w.queue.take(); got != c.want {
+			if got := w.queue.TakeOnce(); got != c.want {
 				t.Errorf("queued %q, want %q", got, c.want)
 			}
 		})
 	}
 	_, w := audience(t)
 	w.machines.Add(machineOf("a"))
-	if got := w.queue.take(); got != "web" {
+	if got := w.queue.TakeOnce(); got != "web" {
 		t.Errorf("created: queued %q", got)
 	}
 	w.machines.Add(machineOf("a", loose))
-	if got := w.queue.take(); got != "second web" {
+	if got := w.queue.TakeOnce(); got != "second web" {
 		t.Errorf("an orphan is created: queued %q", got)
 	}
 	w.machines.Delete(machineOf("a"))
-	if got := w.queue.take(); got != "web" {
+	if got := w.queue.TakeOnce(); got != "web" {
 		t.Errorf("gone without a finalizer: queued %q", got)
 	}
 	w.machines.Delete(machineOf("a", func(m *machinev1beta1.Machine) { m.DeletionTimestamp = &metav1.Time{Time: start} }))
-	if got := w.queue.take(); got != "web+100ms" {
+	if got := w.queue.TakeOnce(); got != "web+100ms" {
 		t.Errorf("gone at last: queued %q", got)
 	}
 }
@@ -156,26 +138,26 @@ func TestWatches_MachineSet(t *testing.T) {
 	before, after := setOf(1), setOf(1)
 	after.ResourceVersion = "100"
 	w.sets.Update(before, after)
-	if got := w.queue.take(); got != "web" {
+	if got := w.queue.TakeOnce(); got != "web" {
 		t.Errorf("changed: queued %q", got)
 	}
 	w.sets.Update(after, after)
-	if got := w.queue.take(); got != "" {
+	if got := w.queue.TakeOnce(); got != "" {
 		t.Errorf("not changed: queued %q", got)
 	}
 	s.versions.Expect("uid-of-web", expectations.Write{Version: "100"})
 	w.sets.Update(before, after)
-	if got := w.queue.take(); got != "" {
+	if got := w.queue.TakeOnce(); got != "" {
 		t.Errorf("written by ourselves: queued %q", got)
 	}
 	s.versions.Expect("uid-of-web", expectations.Write{Version: "100", Awaited: true})
 	w.sets.Update(before, after)
-	if got := w.queue.take(); got != "web" {
+	if got := w.queue.TakeOnce(); got != "web" {
 		t.Errorf("written by ourselves, and awaited: queued %q", got)
 	}
 	w.sets.Add(setOf(1))
 	w.sets.Delete(setOf(1))
-	if got := w.queue.take(); got != "web" {
+	if got := w.queue.TakeOnce(); got != "web" {
 		t.Errorf("created and deleted: queued %q", got)
 	}
 }
@@ -200,28 +182,28 @@ func TestWatches_Node(t *testing.T) {
 			after := ready.DeepCopy()
 			c.edit(after)
 			w.nodes.Update(ready, after)
-			if got := w.queue.take(); got != c.want {
+			if got := w.queue.TakeOnce(); got != c.want {
 				t.Errorf("queued %q, want %q", got, c.want)
 			}
 		})
 	}
 	s, w := audience(t)
 	w.nodes.Add(ready)
-	if got := w.queue.take(); got != "web+100ms" {
+	if got := w.queue.TakeOnce(); got != "web+100ms" {
 		t.Errorf("created: queued %q", got)
 	}
 	w.nodes.Delete(ready)
-	if got := w.queue.take(); got != "web+100ms" {
+	if got := w.queue.TakeOnce(); got != "web+100ms" {
 		t.Errorf("deleted: queued %q", got)
 	}
 	s.cached.Reader = &failing{Reader: s.client, kind: "*v1beta1.MachineList", err: errors.New("no")}
 	w.nodes.Delete(ready)
-	if got := w.queue.take(); got != "" {
+	if got := w.queue.TakeOnce(); got != "" {
 		t.Errorf("queued %q", got)
 	}
 	s.cached.Reader = &failing{Reader: s.client, kind: "*v1beta1.MachineSetList", err: errors.New("no")}
 	w.machines.Add(machineOf("x", loose))
-	if got := w.queue.take(); got != "" {
+	if got := w.queue.TakeOnce(); got != "" {
 		t.Errorf("queued %q", got)
 	}
 }
@@ -229,7 +211,7 @@ func TestWatches_Node(t *testing.T) {
 // What is there when the process starts is seen once for each set, and after what happens meanwhile.
 func TestWatches_InitialObjects(t *testing.T) {
 	s, _ := audience(t)
-	var noted notedQueue
+	noted := apitest.Queue{Text: withWait}
 	cache := &startingInformers{objects: map[string][]client.Object{
 		"*v1beta1.MachineSet": {setOf(1)}, "*v1beta1.Machine": {machineOf("a")}, "*v1.Node": {nodeOf("a", corev1.ConditionTrue, start)},
 	}}
@@ -238,7 +220,7 @@ func TestWatches_InitialObjects(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := noted.take(); got != fmt.Sprintf("web@%d", watch.PriorityStartup) {
+	if got := noted.TakeOnce(); got != fmt.Sprintf("web@%d", watch.PriorityStartup) {
 		t.Errorf("queued %q", got)
 	}
 }

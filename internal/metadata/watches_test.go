@@ -2,7 +2,6 @@ package metadata
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,8 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllertest"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/drover-io/drover/internal/apitest"
 	"github.com/drover-io/drover/internal/apitest/builder"
 	"github.com/drover-io/drover/internal/expectations"
 	"github.com/drover-io/drover/internal/metadata/pace"
@@ -23,36 +22,21 @@ import (
 	"github.com/drover-io/drover/internal/watch"
 )
 
-// recordingQueue records what is enqueued, with priorities.
-type recordingQueue struct {
-	priorityqueue.PriorityQueue[reconcile.Request]
-	added []string
-}
-
-func (q *recordingQueue) AddWithOpts(options priorityqueue.AddOpts, items ...reconcile.Request) {
-	for _, item := range items {
-		q.added = append(q.added, fmt.Sprintf("%s@%d", item.Name, *options.Priority))
-	}
-}
-
-// take returns what was enqueued since the last call.
-func (q *recordingQueue) take() string {
-	slices.Sort(q.added)
-	text := strings.Join(q.added, " ")
-	q.added = nil
-	return text
+// withPriority shows what is enqueued with its priority.
+func withPriority(name string, options priorityqueue.AddOpts) string {
+	return fmt.Sprintf("%s@%d", name, *options.Priority)
 }
 
 // informers are fakes of the cache's informers.
 type informers struct {
-	queue                 *recordingQueue
+	queue                 *apitest.Queue
 	sets, machines, nodes *controllertest.FakeInformer
 }
 
 func watched(t *testing.T, s *fixture) *informers {
 	t.Helper()
 	cache := &informertest.FakeInformers{Scheme: newScheme(t)}
-	w := &informers{queue: &recordingQueue{}}
+	w := &informers{queue: &apitest.Queue{Text: withPriority}}
 	for _, source := range s.sources(cache) {
 		if err := source.Start(t.Context(), w.queue); err != nil {
 			t.Fatal(err)
@@ -108,18 +92,18 @@ func TestSources_MachineSet(t *testing.T) {
 			after := set.DeepCopy()
 			c.edit(after)
 			w.sets.Update(set, after)
-			if got := w.queue.take(); got != c.want {
+			if got := w.queue.Take(); got != c.want {
 				t.Errorf("queued %q, want %q", got, c.want)
 			}
 		})
 	}
 	s, w, set, _, _ := watchedMachines(t)
 	w.sets.Add(set)
-	if got := w.queue.take(); got != all || !s.tracker.knows(named("a")) {
+	if got := w.queue.Take(); got != all || !s.tracker.knows(named("a")) {
 		t.Errorf("created: queued %q", got)
 	}
 	w.sets.Delete(set)
-	if got := w.queue.take(); got != all || s.tracker.knows(named("a")) {
+	if got := w.queue.Take(); got != all || s.tracker.knows(named("a")) {
 		t.Errorf("deleted: queued %q", got)
 	}
 }
@@ -160,7 +144,7 @@ func TestSources_Machine(t *testing.T) {
 			after := machine.DeepCopy()
 			c.edit(after)
 			w.machines.Update(machine, after)
-			if got := w.queue.take(); got != c.want {
+			if got := w.queue.Take(); got != c.want {
 				t.Errorf("queued %q, want %q", got, c.want)
 			}
 		})
@@ -194,7 +178,7 @@ func TestSources_Node(t *testing.T) {
 			after := node.DeepCopy()
 			c.edit(after)
 			w.nodes.Update(node, after)
-			if got := w.queue.take(); got != c.want {
+			if got := w.queue.Take(); got != c.want {
 				t.Errorf("queued %q, want %q", got, c.want)
 			}
 		})
@@ -202,11 +186,11 @@ func TestSources_Node(t *testing.T) {
 	_, w, _, _, node := watchedMachines(t)
 	w.nodes.Add(node)
 	w.nodes.Delete(node)
-	if got, want := w.queue.take(), repair+" "+repair; got != want {
+	if got, want := w.queue.Take(), repair+" "+repair; got != want {
 		t.Errorf("created and deleted: queued %q", got)
 	}
 	w.nodes.Add(builder.Node("unlinked"))
-	if got := w.queue.take(); got != "" {
+	if got := w.queue.Take(); got != "" {
 		t.Errorf("a Node without a Machine: queued %q", got)
 	}
 }
@@ -237,7 +221,7 @@ func TestSources_OwnWriteOfANode(t *testing.T) {
 			after.ResourceVersion, after.Labels = "77", map[string]string{"team": "blue"}
 			c.edit(after)
 			w.nodes.Update(node, after)
-			if got := w.queue.take(); got != c.want {
+			if got := w.queue.Take(); got != c.want {
 				t.Errorf("queued %q, want %q", got, c.want)
 			}
 		})

@@ -1,8 +1,6 @@
 package nodegroup
 
 import (
-	"slices"
-	"strings"
 	"testing"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
@@ -14,8 +12,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllertest"
-	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/apitest"
@@ -24,27 +20,8 @@ import (
 	"github.com/drover-io/drover/internal/paused"
 )
 
-// recordingQueue records what is enqueued.
-type recordingQueue struct {
-	priorityqueue.PriorityQueue[reconcile.Request]
-	added []string
-}
-
-func (q *recordingQueue) AddWithOpts(_ priorityqueue.AddOpts, items ...reconcile.Request) {
-	for _, item := range items {
-		q.added = append(q.added, item.Name)
-	}
-}
-
-// take returns what was enqueued since the last call.
-func (q *recordingQueue) take() string {
-	names := strings.Join(slices.Sorted(slices.Values(q.added)), " ")
-	q.added = nil
-	return names
-}
-
 // watched returns the queue of a controller in a cluster with the groups a and b, and the informers of MachineSets and Machines.
-func watched(t *testing.T) (queue *recordingQueue, sets, machines *controllertest.FakeInformer) {
+func watched(t *testing.T) (queue *apitest.Queue, sets, machines *controllertest.FakeInformer) {
 	t.Helper()
 	scheme := apitest.Scheme(t, machinev1beta1.Install, v1alpha1.AddToScheme, corev1.AddToScheme, coordinationv1.AddToScheme)
 	cache := &informertest.FakeInformers{Scheme: scheme}
@@ -57,7 +34,7 @@ func watched(t *testing.T) (queue *recordingQueue, sets, machines *controllertes
 		},
 		options: Options{Machines: func() bool { return true }},
 	}
-	queue = &recordingQueue{}
+	queue = &apitest.Queue{}
 	for _, source := range r.sources(cache) {
 		if err := source.Start(t.Context(), queue); err != nil {
 			t.Fatal(err)
@@ -100,7 +77,7 @@ func TestSources_MachineSets(t *testing.T) {
 		{"deleted", func() { sets.Delete(set) }, "a b"},
 	} {
 		c.event()
-		if got := queue.take(); got != c.want {
+		if got := queue.Take(); got != c.want {
 			t.Errorf("%s: queued %q, want %q", c.name, got, c.want)
 		}
 	}
@@ -136,7 +113,7 @@ func TestSources_Machines(t *testing.T) {
 		{"deleted with a Node", func() { machines.Delete(machine) }, "a b"},
 	} {
 		c.event()
-		if got := queue.take(); got != c.want {
+		if got := queue.Take(); got != c.want {
 			t.Errorf("%s: queued %q, want %q", c.name, got, c.want)
 		}
 	}

@@ -1,29 +1,21 @@
 package nodes
 
 import (
-	"slices"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/cache/informertest"
 
-	"github.com/drover-io/drover/internal/watch"
+	"github.com/drover-io/drover/internal/apitest"
+	"github.com/drover-io/drover/internal/disruption"
+	"github.com/drover-io/drover/internal/drain/engine"
 )
-
-// notingQueue notes the names of what is enqueued.
-type notingQueue struct {
-	priorityqueue.PriorityQueue[reconcile.Request]
-	names []string
-}
-
-func (q *notingQueue) AddWithOpts(_ priorityqueue.AddOpts, items ...reconcile.Request) {
-	for _, item := range items {
-		q.names = append(q.names, item.Name)
-	}
-}
 
 // TestBudgetEvents: a Node whose taint is held back is looked at again when a PodDisruptionBudget of its Pods' namespaces may allow more than before,
 // and not for anything else that changes in one.
@@ -34,28 +26,45 @@ func TestBudgetEvents(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		change func(*policyv1.PodDisruptionBudget)
-		want   []string
+		want   string
 	}{
-		"the user has changed it":       {func(b *policyv1.PodDisruptionBudget) { b.Generation++ }, []string{"held", "unknown"}},
-		"Kubernetes has counted again":  {func(b *policyv1.PodDisruptionBudget) { b.Status.DesiredHealthy = 1 }, []string{"held", "unknown"}},
-		"it allows an eviction":         {func(b *policyv1.PodDisruptionBudget) { b.Status.DisruptionsAllowed = 1 }, []string{"held", "unknown"}},
-		"a Pod is ready that was not":   {func(b *policyv1.PodDisruptionBudget) { b.Status.CurrentHealthy = 1 }, nil},
-		"a label":                       {func(b *policyv1.PodDisruptionBudget) { b.Labels = map[string]string{"a": "b"} }, nil},
-		"one of a namespace beside it":  {func(b *policyv1.PodDisruptionBudget) { b.Namespace, b.Generation = "other", 2 }, []string{"other", "unknown"}},
-		"one that no held Pod concerns": {func(b *policyv1.PodDisruptionBudget) { b.Namespace, b.Generation = "none", 2 }, []string{"unknown"}},
+		"the user has changed it":       {func(b *policyv1.PodDisruptionBudget) { b.Generation++ }, "held unknown"},
+		"Kubernetes has counted again":  {func(b *policyv1.PodDisruptionBudget) { b.Status.DesiredHealthy = 1 }, "held unknown"},
+		"it allows an eviction":         {func(b *policyv1.PodDisruptionBudget) { b.Status.DisruptionsAllowed = 1 }, "held unknown"},
+		"a Pod is ready that was not":   {func(b *policyv1.PodDisruptionBudget) { b.Status.CurrentHealthy = 1 }, ""},
+		"a label":                       {func(b *policyv1.PodDisruptionBudget) { b.Labels = map[string]string{"a": "b"} }, ""},
+		"one of a namespace beside it":  {func(b *policyv1.PodDisruptionBudget) { b.Namespace, b.Generation = "other", 2 }, "other unknown"},
+		"one that no held Pod concerns": {func(b *policyv1.PodDisruptionBudget) { b.Namespace, b.Generation = "none", 2 }, "unknown"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r, queue := &Reconciler{}, &notingQueue{}
+			r := newReconciler(t)
+			r.options.Machines = func() bool { return false }
+			metrics, err := engine.NewMetrics(prometheus.NewRegistry())
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Guard = &Guard{Budgets: disruption.New(disruption.Options{}), Engine: engine.New(nil, nil, nil, nil, metrics, engine.Settings{})}
 			r.heldIn.Store("held", sets.New("apps"))
 			r.heldIn.Store("other", sets.New("other"))
 			// Which Pods would have to leave is not known yet.
 			r.heldIn.Store("unknown", sets.Set[string](nil))
+			scheme := apitest.Scheme(t, corev1.AddToScheme, policyv1.AddToScheme, storagev1.AddToScheme, coordinationv1.AddToScheme)
+			cache := &informertest.FakeInformers{Scheme: scheme}
+			queue := &apitest.Queue{}
+			for _, source := range r.sources(cache) {
+				if err := source.Start(t.Context(), queue); err != nil {
+					t.Fatal(err)
+				}
+			}
+			budgets, err := cache.FakeInformerFor(t.Context(), &policyv1.PodDisruptionBudget{})
+			if err != nil {
+				t.Fatal(err)
+			}
 			after := before.DeepCopy()
 			c.change(after)
-			r.budgetUpdated(t.Context(), watch.NewQueue(queue), before, after)
-			slices.Sort(queue.names)
-			if !slices.Equal(queue.names, c.want) {
-				t.Errorf("looked at again: %v, want %v", queue.names, c.want)
+			budgets.Update(before, after)
+			if got := queue.Take(); got != c.want {
+				t.Errorf("looked at again: %q, want %q", got, c.want)
 			}
 		})
 	}

@@ -9,7 +9,8 @@ import (
 	"github.com/drover-io/drover/internal/bounded"
 )
 
-// WithPossibleTimes returns where a roll-out was without times that lie ahead, which a clock that was wrong has recorded: they would hold it until then.
+// WithPossibleTimes returns where a roll-out was, without times that lie ahead: a clock that was wrong has recorded them, and they would hold the
+// roll-out until then.
 func WithPossibleTimes(before *v1alpha1.RolloutStatus, now time.Time) *v1alpha1.RolloutStatus {
 	if before == nil {
 		return nil

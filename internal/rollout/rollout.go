@@ -30,9 +30,10 @@ const (
 type Input struct {
 	// Settings are those of the roll-out; the zero value is all Nodes at once.
 	Settings v1alpha1.Rollout
-	// Before is where the roll-out was, WithPossibleTimes; nil for none. Revision identifies what is declared now: with another text before its first dot
-	// another roll-out begins, with another one after it, which authors of MachineSets can bring about, the waves begin anew.
-	Before   *v1alpha1.RolloutStatus
+	// Before is where the roll-out was, WithPossibleTimes; nil for none.
+	Before *v1alpha1.RolloutStatus
+	// Revision identifies what is declared now: with another text before its first dot another roll-out begins, with another one after it, which authors
+	// of MachineSets can bring about, the waves begin anew.
 	Revision string
 	// Nodes are those that get what is declared. Released are Nodes that have got it and are not among them any more; of these, Releasing are the names
 	// of those that were admitted before.

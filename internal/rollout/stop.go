@@ -107,6 +107,7 @@ func (in *Input) tooManyPending() string {
 	if conditions == nil || conditions.PendingPods == nil || len(in.PendingPods) < int(*conditions.PendingPods) {
 		return ""
 	}
-	return fmt.Sprintf("%d Pods that fit the Nodes have been unschedulable for two minutes since the roll-out began, and "+
-		"spec.rollout.stopWhen.pendingPods stops it at %d: %s; %s", len(in.PendingPods), *conditions.PendingPods, status.FirstNames(in.PendingPods), groupTexts.goesOn)
+	const text = "%d Pods that fit the Nodes have been unschedulable for two minutes since the roll-out began, and " +
+		"spec.rollout.stopWhen.pendingPods stops it at %d: %s; %s"
+	return fmt.Sprintf(text, len(in.PendingPods), *conditions.PendingPods, status.FirstNames(in.PendingPods), groupTexts.goesOn)
 }

@@ -47,7 +47,8 @@ func (in *Input) Rollout() *rollout.Input {
 	group, metadata := in.Group, in.Group.Spec.Metadata
 	ending := group.DeletionTimestamp != nil
 	out := &rollout.Input{
-		Before: rollout.WithPossibleTimes(group.Status.Rollout, in.Now), Revision: in.Declaration.Revision, Nodes: in.Nodes, Released: in.Released, Releasing: in.Releasing,
+		Before: rollout.WithPossibleTimes(group.Status.Rollout, in.Now), Revision: in.Declaration.Revision,
+		Nodes: in.Nodes, Released: in.Released, Releasing: in.Releasing,
 		Removes: metadata != nil && metadata.OnRelease == v1alpha1.ReleaseRemove, Ending: ending,
 		Suspended: group.Spec.Suspend && !ending, WasSuspended: group.Status.Phase == v1alpha1.PhaseSuspended,
 		DryRun: in.isDryRun(), Unknown: in.SelectorError != nil, SpecChanged: group.Status.ObservedGeneration != group.Generation,

@@ -44,9 +44,6 @@ func (r *Report) Stopped() bool { return r.Reason == ReasonNewMachineFailed }
 
 func (r *Report) block(reason, message string) { r.Reason, r.Message = reason, message }
 
-// maxNamed is how many Machines a text names.
-const maxNamed = 5
-
 // report fills in the counts and the text.
 func (d *decider) report() {
 	var deleting, pending []string

@@ -212,7 +212,7 @@ func (rc *reconciliation) deleteMachine(ctx context.Context, r *plan.Remediation
 	rc.recorder.Eventf(r.Machine, corev1.EventTypeNormal, EventDeleted, "MachineHealthCheck %s has deleted the Machine: %s",
 		rc.key.Name, r.Assessment.Message)
 	if !r.Started {
-		rc.failures.record(plan.OwnerOf(r.Machine), r.Failures.Next(r.Machine.CreationTimestamp.Time, rc.now))
+		rc.failures.record(machineapi.ControllerUID(r.Machine), r.Failures.Next(r.Machine.CreationTimestamp.Time, rc.now))
 	}
 	return out
 }

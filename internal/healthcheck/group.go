@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/internal/healthcheck/plan"
+	"github.com/drover-io/drover/internal/machineapi"
 )
 
 // observeGroups reads what the limits of remediations apply to: all Machines of the owners of the targets, with their MachineSets. It reads nothing
@@ -40,7 +41,7 @@ func (rc *reconciliation) observeGroups(ctx context.Context, current *snapshot) 
 	}
 	for i := range machines.Items {
 		machine := &machines.Items[i]
-		if targets[machine.UID] || !owners[plan.OwnerOf(machine)] {
+		if targets[machine.UID] || !owners[machineapi.ControllerUID(machine)] {
 			continue
 		}
 		target, err := rc.readTarget(ctx, machine, &external{})
@@ -63,7 +64,7 @@ func ownersOf(check types.UID, targets []plan.Target) map[types.UID]bool {
 
 // startOf returns by which UID the start of a remediation is recorded.
 func startOf(check types.UID, machine *machinev1beta1.Machine) types.UID {
-	if owner := plan.OwnerOf(machine); owner != "" {
+	if owner := machineapi.ControllerUID(machine); owner != "" {
 		return owner
 	}
 	return check

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/drover-io/drover/internal/healthcheck/plan"
+	"github.com/drover-io/drover/internal/machineapi"
 )
 
 // state is what the controller knows of a MachineHealthCheck between reconciliations. Without it, as after a restart, it decides the same; it may
@@ -74,7 +75,7 @@ func (f *failures) of(targets []plan.Target) map[types.UID]plan.StartFailures {
 		return found
 	}
 	for i := range targets {
-		owner := plan.OwnerOf(targets[i].Machine)
+		owner := machineapi.ControllerUID(targets[i].Machine)
 		if known, ok := f.owners[owner]; ok {
 			found[owner] = known
 		}

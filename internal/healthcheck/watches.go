@@ -123,7 +123,7 @@ func (r *Reconciler) machineDeleted(ctx context.Context, queue watch.Queue, mach
 // sameMachine reports whether two versions of a Machine are equal in all that a decision depends on. The status of a Machine changes often.
 func sameMachine(before, after *machinev1beta1.Machine) bool {
 	return before.UID == after.UID && plan.PhaseOf(before) == plan.PhaseOf(after) && machineapi.NodeName(before) == machineapi.NodeName(after) &&
-		before.DeletionTimestamp.IsZero() == after.DeletionTimestamp.IsZero() && plan.OwnerOf(before) == plan.OwnerOf(after) &&
+		before.DeletionTimestamp.IsZero() == after.DeletionTimestamp.IsZero() && machineapi.ControllerUID(before) == machineapi.ControllerUID(after) &&
 		before.Status.AuthoritativeAPI == after.Status.AuthoritativeAPI &&
 		maps.Equal(before.Labels, after.Labels) && maps.Equal(before.Annotations, after.Annotations)
 }

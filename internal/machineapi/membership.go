@@ -90,6 +90,14 @@ func Matching(memberships []Membership, machine metav1.Object) []Membership {
 	return found
 }
 
+// ControllerUID returns the UID of the controller of a Machine; empty for none.
+func ControllerUID(machine metav1.Object) types.UID {
+	if owner := metav1.GetControllerOfNoCopy(machine); owner != nil {
+		return owner.UID
+	}
+	return ""
+}
+
 // ConditionReady is the condition of a Machine that runs and whose Node is Ready.
 const ConditionReady machinev1beta1.ConditionType = "Ready"
 

@@ -85,7 +85,7 @@ func (in *Input) failures(assessments []Assessment) (failures map[types.UID]Star
 	}
 	for i := range in.Targets {
 		machine := in.Targets[i].Machine
-		owner := OwnerOf(machine)
+		owner := machineapi.ControllerUID(machine)
 		known, ok := failures[owner]
 		switch {
 		case !ok:
@@ -103,7 +103,7 @@ func (in *Input) observedFailures() map[types.UID]StartFailures {
 	failures := map[types.UID]StartFailures{}
 	for i := range in.Targets {
 		machine := in.Targets[i].Machine
-		owner := OwnerOf(machine)
+		owner := machineapi.ControllerUID(machine)
 		if owner == "" || machine.DeletionTimestamp == nil || machineapi.NodeName(machine) != "" {
 			continue
 		}

@@ -185,7 +185,7 @@ func (d *Decision) remediate(in *Input, older []string, failures map[types.UID]S
 		if !a.Health.NeedsRemediation() {
 			continue
 		}
-		r := Remediation{Target: t, Assessment: a, Method: in.method(t), Started: in.started(t, a), Failures: failures[OwnerOf(t.Machine)]}
+		r := Remediation{Target: t, Assessment: a, Method: in.method(t), Started: in.started(t, a), Failures: failures[machineapi.ControllerUID(t.Machine)]}
 		if r.external() {
 			d.External++
 			continue
@@ -243,7 +243,7 @@ func (r *Remediation) blocked(older string, now time.Time) Blocked {
 	case r.Method != ByDeletion:
 	case r.OwnerProblem != "":
 		b.Reason, b.Message = ReasonUndecodable, r.OwnerProblem
-	case OwnerOf(r.Machine) == "":
+	case machineapi.ControllerUID(r.Machine) == "":
 		b.Reason, b.Message = ReasonNoController, "it has no controller that would replace it"
 	default:
 		if until := r.Failures.until(r.Started, r.Machine.CreationTimestamp.Time); until.After(now) {

@@ -7,7 +7,6 @@ import (
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/drover-io/drover/internal/bounded"
 	"github.com/drover-io/drover/internal/machineapi"
@@ -172,14 +171,6 @@ func PhaseOf(machine *machinev1beta1.Machine) string {
 		return ""
 	}
 	return *machine.Status.Phase
-}
-
-// OwnerOf returns the UID of the controller that would replace a Machine; empty for none.
-func OwnerOf(machine *machinev1beta1.Machine) types.UID {
-	if owner := metav1.GetControllerOfNoCopy(machine); owner != nil {
-		return owner.UID
-	}
-	return ""
 }
 
 // has reports whether an object has an annotation, whatever its value is.

@@ -118,7 +118,7 @@ func (g *Group) inFlight(now time.Time) InFlight {
 	present, pending := map[types.UID]int{}, map[types.UID]int{}
 	for i := range g.Machines {
 		t := &g.Machines[i]
-		owner := OwnerOf(t.Machine)
+		owner := machineapi.ControllerUID(t.Machine)
 		_, known := g.Replicas[owner]
 		switch {
 		case !t.isDeleted():
@@ -154,7 +154,7 @@ func (g *Group) inFlight(now time.Time) InFlight {
 func (g *Group) total(missing map[types.UID]int) (total int) {
 	for i := range g.Machines[:g.Selected] {
 		t := &g.Machines[i]
-		owner := OwnerOf(t.Machine)
+		owner := machineapi.ControllerUID(t.Machine)
 		switch {
 		case !t.isDeleted():
 			total++

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
+	disruptionplan "github.com/drover-io/drover/internal/disruption/plan"
 	"github.com/drover-io/drover/internal/machineapi"
 	"github.com/drover-io/drover/internal/machineapi/lookup"
 	"github.com/drover-io/drover/internal/metadata/plan"
@@ -39,11 +40,8 @@ type Index struct {
 	lists  map[string]*list
 	// sets counts the Nodes of each MachineSet by the names of their groups.
 	sets map[types.UID]map[string]int
-	// machines and ofSets are the Machines and the MachineSets, for disruptions; active has those of the Machines that are not being
-	// deleted, by UID.
-	machines map[types.NamespacedName]*machineEntry
-	active   map[types.UID]setKey
-	ofSets   map[setKey]*setEntry
+	// inventory has the Machines and the MachineSets, for disruptions.
+	inventory *disruptionplan.Inventory
 }
 
 // entry is a Node, the name of its group, and its Machine and the MachineSet of that; empty for none.
@@ -346,9 +344,9 @@ func (x *Index) setMachine(ctx context.Context, machine *machinev1beta1.Machine,
 	case !x.ready || x.stale:
 		x.stale = true
 	case exists:
-		x.putMachine(machine)
+		x.inventory.Put(machine)
 	default:
-		x.dropMachine(client.ObjectKeyFromObject(machine))
+		x.inventory.Drop(client.ObjectKeyFromObject(machine))
 	}
 }
 
@@ -357,7 +355,7 @@ func (x *Index) setSet(set *machinev1beta1.MachineSet) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.ready && !x.stale {
-		x.setOf(setKey{set.Namespace, set.UID}).set = set
+		x.inventory.PutSet(set)
 	}
 }
 
@@ -393,7 +391,7 @@ func (x *Index) putMachinesOf(ctx context.Context, node string) {
 		x.stale = true // the next question finds them, or says why not
 	}
 	for i := range machines {
-		x.putMachine(&machines[i])
+		x.inventory.Put(&machines[i])
 	}
 }
 

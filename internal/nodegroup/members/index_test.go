@@ -171,7 +171,7 @@ func TestIndex_Follows(t *testing.T) {
 		t.Fatalf("%T does not write", finder.cache)
 	}
 	cache := &informertest.FakeInformers{Scheme: server.Scheme()}
-	index := &Index{finder: finder, ready: true, nodes: map[string]entry{}, lists: map[string]*list{}}
+	index := &Index{finder: finder, ready: true, stale: true, nodes: map[string]entry{}, lists: map[string]*list{}}
 	if _, err := index.handle(t.Context(), cache, finder); err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,6 @@ import (
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -103,16 +102,8 @@ func IsChanged(before, after *machinev1beta1.Machine) bool {
 		return true
 	}
 	return machineapi.NodeName(after) != "" && (before.Status.NodeRef.UID != after.Status.NodeRef.UID ||
-		controllerUID(before) != controllerUID(after) || !maps.Equal(before.Labels, after.Labels) ||
+		machineapi.ControllerUID(before) != machineapi.ControllerUID(after) || !maps.Equal(before.Labels, after.Labels) ||
 		before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero())
-}
-
-// controllerUID returns the UID of the controller of a Machine; empty for none.
-func controllerUID(machine *machinev1beta1.Machine) types.UID {
-	if owner := metav1.GetControllerOfNoCopy(machine); owner != nil {
-		return owner.UID
-	}
-	return ""
 }
 
 // machineSet returns the MachineSet of a Machine, by the rule of the metadata of MachineSets: the one that controls it, or, for a Machine without a

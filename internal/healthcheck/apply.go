@@ -212,7 +212,7 @@ func (rc *reconciliation) deleteMachine(ctx context.Context, r *plan.Remediation
 	rc.recorder.Eventf(r.Machine, corev1.EventTypeNormal, EventDeleted, "MachineHealthCheck %s has deleted the Machine: %s",
 		rc.key.Name, r.Assessment.Message)
 	if !r.Started {
-		rc.failures.record(machineapi.ControllerUID(r.Machine), r.Failures.Next(r.Machine.CreationTimestamp.Time, rc.now))
+		rc.failures.set(machineapi.ControllerUID(r.Machine), r.Failures.Next(r.Machine.CreationTimestamp.Time, rc.now))
 	}
 	return out
 }
@@ -221,7 +221,7 @@ func (rc *reconciliation) deleteMachine(ctx context.Context, r *plan.Remediation
 func (rc *reconciliation) annotateMachine(ctx context.Context, r *plan.Remediation) outcome {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid": r.Machine.UID, "resourceVersion": r.Machine.ResourceVersion, "annotations": map[string]string{
-			plan.ExternalAnnotation: "", plan.RequestedAnnotation: rc.now.UTC().Format(time.RFC3339),
+			plan.ExternalAnnotation: "", machineapi.RequestedAnnotation: rc.now.UTC().Format(time.RFC3339),
 		},
 	}})
 	if err != nil {
@@ -275,7 +275,8 @@ func (rc *reconciliation) reportStarted(ctx context.Context, r *plan.Remediation
 	if known := rc.state.machines[r.Machine.UID]; due.IsZero() && known != nil {
 		due = known.due
 	}
-	rc.starts.record(startOf(rc.check.UID, r.Machine), rc.now)
+	rc.starts.remove(func(_ types.UID, at time.Time) bool { return rc.now.Sub(at) > maxInterval })
+	rc.starts.set(ownerOf(rc.check.UID, r.Machine), rc.now)
 	if !due.IsZero() {
 		rc.metrics.delay.Observe(max(0, rc.now.Sub(due).Seconds()))
 	}

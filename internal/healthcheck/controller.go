@@ -73,8 +73,10 @@ type Reconciler struct {
 	deletions *expectations.Owned
 	conflicts *controller.Conflicts
 	states    *controller.States[state]
-	failures  *failures
-	starts    *starts
+	// failures are the failed starts, after a restart of which there are none; starts are when remediations were last started.
+	failures *byOwner[plan.StartFailures]
+	starts   *byOwner[time.Time]
+	requests *Requests
 	// limited is locked while remediations are counted and started to which limits apply: MachineHealthChecks can share a MachineSet.
 	limited sync.Mutex
 	// startTime is when the controller started: it does not report again what its predecessor has reported.
@@ -101,7 +103,8 @@ func NewReconciler(
 		deletions: expectations.NewOwned(cache, func() client.Object { return &machinev1beta1.Machine{} }, expectations.OwnedOptions{
 			Live: live, Clock: options.Clock,
 		}),
-		conflicts: controller.NewConflicts(), failures: newFailures(), starts: newStarts(),
+		conflicts: controller.NewConflicts(), failures: newByOwner[plan.StartFailures](), starts: newByOwner[time.Time](),
+		requests:  &Requests{Cache: cache, Live: options.Live, Client: writer, Kinds: options.TemplateKinds},
 		startTime: options.Clock.Now(),
 	}
 	r.states = controller.NewStates(newState, func(_ types.NamespacedName, uid types.UID, _ *state) { r.versions.Forget(string(uid)) })

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
@@ -42,17 +41,6 @@ func (e *external) has(machine *machinev1beta1.Machine) bool {
 	return request != nil && plan.IsRequestFor(request, machine, e.templateKind)
 }
 
-// createdAt returns when the request for a Machine was created; zero without one.
-func (e *external) createdAt(machine *machinev1beta1.Machine, now time.Time) time.Time {
-	switch {
-	case !e.has(machine):
-		return time.Time{}
-	case e.requests[machine.Name].CreationTimestamp.IsZero():
-		return now
-	}
-	return e.requests[machine.Name].CreationTimestamp.Time
-}
-
 // observeRequests lists the remediation requests that are created from a template; nil has none.
 func (rc *reconciliation) observeRequests(ctx context.Context, reference *corev1.ObjectReference) (*external, outcome) {
 	if reference == nil {
@@ -63,7 +51,7 @@ func (rc *reconciliation) observeRequests(ctx context.Context, reference *corev1
 		return &external{failure: failure}, outcome{}
 	}
 	observed := &external{kind: kind, templateKind: reference.GroupVersionKind().GroupKind()}
-	list, err := rc.listRequests(ctx, kind)
+	list, err := rc.requests.listKind(ctx, kind, rc.key.Namespace)
 	switch {
 	case errors.Is(err, errClusterScoped):
 		return &external{failure: plan.ClusterScoped(reference, kind)}, outcome{}
@@ -78,25 +66,6 @@ func (rc *reconciliation) observeRequests(ctx context.Context, reference *corev1
 		observed.requests[list.Items[i].Name] = &list.Items[i]
 	}
 	return observed, outcome{}
-}
-
-// errClusterScoped is returned for requests of a kind that is not namespaced: a list would be of all objects of the cluster.
-var errClusterScoped = errors.New("the kind is not namespaced")
-
-// listRequests lists the remediation requests of a kind in the namespace of the MachineHealthCheck.
-func (rc *reconciliation) listRequests(ctx context.Context, kind schema.GroupVersionKind) (*metav1.PartialObjectMetadataList, error) {
-	request := &metav1.PartialObjectMetadata{}
-	request.SetGroupVersionKind(kind)
-	namespaced, err := rc.writer.IsObjectNamespaced(request)
-	switch {
-	case err != nil:
-		return nil, err
-	case !namespaced:
-		return nil, errClusterScoped
-	}
-	list := &metav1.PartialObjectMetadataList{}
-	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-	return list, rc.options.Live.List(ctx, list, client.InNamespace(rc.key.Namespace))
 }
 
 // observeTemplate reads the template if a request is to be created from it, or if it has not been read successfully yet. It is in the namespace of
@@ -242,9 +211,4 @@ func (rc *reconciliation) deleteRequests(ctx context.Context, current *snapshot)
 
 func keyOf(reference *corev1.ObjectReference) string {
 	return reference.APIVersion + "/" + reference.Kind + "/" + reference.Name
-}
-
-// isUnavailable reports whether an object cannot be read until a user changes something: it, its kind, or the permission is missing.
-func isUnavailable(err error) bool {
-	return meta.IsNoMatchError(err) || apierrors.IsNotFound(err) || apierrors.IsForbidden(err)
 }

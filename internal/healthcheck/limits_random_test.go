@@ -25,7 +25,8 @@ const deadline = 30 * time.Minute
 // its own account of the remediations in flight.
 type limitedRun struct {
 	randomRun
-	replicas int
+	// reached is how many of the replicas the MachineSet has reached: what is missing beyond that is growth.
+	replicas, reached int
 	// open are the remediations in flight, by their replacement's name: empty while it has not been created.
 	open []string
 	seq  int
@@ -121,20 +122,17 @@ func (c *limitedRun) stepMachine(machine *machinev1beta1.Machine) string {
 		edit(c.fixture, machine, func(m *machinev1beta1.Machine) {
 			m.Status.NodeRef, m.Status.Phase = &corev1.ObjectReference{Kind: "Node", Name: "n-" + name}, new(machinev1beta1.PhaseRunning)
 		})
-		c.notReady(machine, machineapi.ReasonNodeStarting)
 		return "the Node of " + name + " registers"
 	case 2, 3, 4:
 		if node == "" {
 			return ""
 		}
 		c.end(name)
-		c.notReady(machine, "")
 		return c.node(machine, corev1.ConditionTrue)
 	case 5, 6, 7:
-		if node == "" || machineapi.IsNodeStarting(machine) {
+		if node == "" {
 			return ""
 		}
-		c.notReady(machine, "NodeNotReady")
 		return c.node(machine, corev1.ConditionFalse)
 	case 8:
 		if c.IntN(3) > 0 {
@@ -149,21 +147,23 @@ func (c *limitedRun) stepMachine(machine *machinev1beta1.Machine) string {
 	return ""
 }
 
-// notReady sets why a Machine is not Ready; with an empty reason it is.
-func (c *limitedRun) notReady(machine *machinev1beta1.Machine, reason string) {
-	edit(c.fixture, machine, func(m *machinev1beta1.Machine) {
-		m.Status.Conditions = []machinev1beta1.Condition{{Type: machineapi.ConditionReady, Status: corev1.ConditionFalse, Reason: reason}}
-	})
-}
-
 func (c *limitedRun) scale(replicas int) string {
 	c.replicas = min(max(replicas, 4), 8)
-	edit(c.fixture, newSet(0), func(set *machinev1beta1.MachineSet) { set.Spec.Replicas = new(bounded.Int32(c.replicas)) })
+	c.reach(c.reached)
 	return fmt.Sprintf("replicas are %d", c.replicas)
+}
+
+// reach has the MachineSet report how many replicas it has reached.
+func (c *limitedRun) reach(replicas int) {
+	c.reached = replicas
+	edit(c.fixture, newSet(0), func(set *machinev1beta1.MachineSet) {
+		set.Spec.Replicas, set.Status.Replicas = new(bounded.Int32(c.replicas)), bounded.Int32(c.reached)
+	})
 }
 
 // reconcileSet removes a Machine that is being deleted, creates one that is missing, or deletes one that is too many.
 func (c *limitedRun) reconcileSet() string {
+	c.reach(max(min(c.reached, c.replicas), len(c.live())))
 	for _, m := range c.machines() {
 		if m.DeletionTimestamp != nil && c.IntN(2) == 0 {
 			edit(c.fixture, &m, func(m *machinev1beta1.Machine) { m.Finalizers = nil })
@@ -175,8 +175,16 @@ func (c *limitedRun) reconcileSet() string {
 	case len(live) < c.replicas:
 		c.seq++
 		name := fmt.Sprintf("r%d", c.seq)
-		c.create(newMachine(name, "", c.starting, func(m *machinev1beta1.Machine) { m.Labels["pool"] = []string{"a", "b"}[c.IntN(2)] }))
-		if c.end("") {
+		isGrowth := len(live) >= c.reached
+		c.create(newMachine(name, "", c.starting, func(m *machinev1beta1.Machine) {
+			m.Labels["pool"] = []string{"a", "b"}[c.IntN(2)]
+			if isGrowth {
+				m.Annotations[machineapi.CreatedForAnnotation] = string(machineapi.CreatedForGrowth)
+			}
+		}))
+		if isGrowth {
+			c.reach(len(live) + 1)
+		} else if c.end("") {
 			c.open = append(c.open, name)
 		}
 		return name + " is created"
@@ -230,7 +238,7 @@ func TestReconcile_RandomMaxInFlight(t *testing.T) {
 					machine.Labels = map[string]string{"pool": "b"}
 				}
 			}
-			c := &limitedRun{randomRun: randomRun{fixture: newFixture(t, Options{MaxInFlight: 3}, objects...), Rand: random}, replicas: 6}
+			c := &limitedRun{randomRun: randomRun{fixture: newFixture(t, Options{MaxInFlight: 3}, objects...), Rand: random}, replicas: 6, reached: 6}
 			var story []string
 			for range 100 {
 				story = append(story, c.step())

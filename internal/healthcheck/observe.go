@@ -3,6 +3,7 @@ package healthcheck
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
@@ -46,17 +47,53 @@ func (rc *reconciliation) observe(ctx context.Context, requests *external) (*sna
 		}
 	}
 	rc.state.prune(in.Targets)
-	rc.failures.expire(rc.now)
-	in.Failures = rc.failures.of(in.Targets)
+	rc.failures.remove(func(_ types.UID, known plan.StartFailures) bool { return known.Expired(rc.now, maxStartupTimeout) })
+	in.Failures = rc.failures.of(ownersOf(rc.check.UID, in.Targets))
 	current.decision = plan.Decide(in)
-	rc.failures.forget(current.decision.Recovered)
-	groups, err := rc.observeGroups(ctx, current)
-	if err != nil || len(groups) == 0 {
-		return current, err
+	rc.failures.remove(func(owner types.UID, _ plan.StartFailures) bool {
+		return slices.Contains(current.decision.Recovered, owner)
+	})
+	return current, rc.limit(ctx, current)
+}
+
+// limit has the limits of the MachineHealthCheck apply to its remediations. It reads all Machines of the owners of the targets, and nothing where
+// there is no limit, or nothing to remediate.
+func (rc *reconciliation) limit(ctx context.Context, current *snapshot) error {
+	targets := current.input.Targets
+	if !current.decision.Limits.Any() || len(current.decision.Remediations) == 0 {
+		return nil
 	}
-	in.Groups = groups
-	current.decision = plan.Decide(in)
-	return current, nil
+	selected, owners := map[types.UID]bool{}, ownersOf(rc.check.UID, targets)
+	group := plan.Group{
+		Machines: slices.Clone(targets), Selected: len(targets), Starts: rc.starts.of(owners), ControllerStart: rc.startTime,
+	}
+	for i := range targets {
+		selected[targets[i].Machine.UID] = true
+	}
+	var sets machinev1beta1.MachineSetList
+	if err := rc.cache.List(ctx, &sets, client.InNamespace(rc.key.Namespace)); err != nil {
+		return fmt.Errorf("listing the MachineSets of namespace %s: %w", rc.key.Namespace, err)
+	}
+	var machines machinev1beta1.MachineList
+	if err := rc.cache.List(ctx, &machines, client.InNamespace(rc.key.Namespace)); err != nil {
+		return fmt.Errorf("listing the Machines of namespace %s: %w", rc.key.Namespace, err)
+	}
+	for i := range machines.Items {
+		if machine := &machines.Items[i]; !selected[machine.UID] && owners[machineapi.ControllerUID(machine)] {
+			target, err := rc.readTarget(ctx, machine, &external{})
+			if err != nil {
+				return err
+			}
+			group.Machines = append(group.Machines, target)
+		}
+	}
+	requested, err := rc.requests.List(ctx, rc.key.Namespace)
+	if err != nil {
+		return err
+	}
+	group.Sets, group.Requested = sets.Items, requested
+	current.decision.ApplyLimits(&group)
+	return nil
 }
 
 // observeMachine reads what is known of one Machine that the MachineHealthCheck selects.
@@ -82,7 +119,6 @@ func (rc *reconciliation) readTarget(ctx context.Context, machine *machinev1beta
 	}
 	target := plan.Target{
 		Machine: machine, Deleted: deleted, Stale: rc.versions.Pending(ctx, machine), Requested: requests.has(machine),
-		RequestedAt: requests.createdAt(machine, rc.now),
 	}
 	if target.OwnerProblem, err = rc.ownerProblem(ctx, machine); err != nil {
 		return target, err

@@ -92,7 +92,7 @@ func TestRestart_Backoff(t *testing.T) {
 	}
 	s.advance(50 * time.Second)
 	s.mustReconcile("c", "delete Machine/m1, "+statusC)
-	if got := s.Reconciler.failures.owners[owner]; got.Rounds != 2 {
+	if got := s.Reconciler.failures.values[owner]; got.Rounds != 2 {
 		t.Errorf("%+v", got)
 	}
 }

@@ -1,10 +1,12 @@
 package healthcheck
 
 import (
+	"cmp"
 	"maps"
 	"sync"
 	"time"
 
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/drover-io/drover/internal/healthcheck/plan"
@@ -58,50 +60,53 @@ func (s *state) prune(targets []plan.Target) {
 // maxStartupTimeout is longer than any startup timeout that makes sense. The failures of an owner with a longer one are forgotten after it.
 const maxStartupTimeout = 24 * time.Hour
 
-// failures are the failed starts of the owners of Machines, for all MachineHealthChecks together. After a restart the backoff starts anew.
-type failures struct {
+// maxInterval is longer than any interval between remediations that makes sense. Starts that are longer ago are forgotten.
+const maxInterval = 24 * time.Hour
+
+// byOwner has values of the owners of Machines, for all MachineHealthChecks together.
+type byOwner[T any] struct {
 	mu     sync.Mutex
-	owners map[types.UID]plan.StartFailures
+	values map[types.UID]T
 }
 
-func newFailures() *failures { return &failures{owners: map[types.UID]plan.StartFailures{}} }
+func newByOwner[T any]() *byOwner[T] { return &byOwner[T]{values: map[types.UID]T{}} }
 
-// of returns the failures of the owners of some Machines.
-func (f *failures) of(targets []plan.Target) map[types.UID]plan.StartFailures {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	found := map[types.UID]plan.StartFailures{}
-	if len(f.owners) == 0 {
-		return found
-	}
-	for i := range targets {
-		owner := machineapi.ControllerUID(targets[i].Machine)
-		if known, ok := f.owners[owner]; ok {
-			found[owner] = known
+// of returns the values of some owners.
+func (b *byOwner[T]) of(owners map[types.UID]bool) map[types.UID]T {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	found := map[types.UID]T{}
+	for owner := range owners {
+		if value, ok := b.values[owner]; ok {
+			found[owner] = value
 		}
 	}
 	return found
 }
 
-// record sets the failures of an owner.
-func (f *failures) record(owner types.UID, known plan.StartFailures) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.owners[owner] = known
+// set sets the value of an owner.
+func (b *byOwner[T]) set(owner types.UID, value T) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.values[owner] = value
 }
 
-// forget removes owners whose Machines start again.
-func (f *failures) forget(owners []types.UID) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, owner := range owners {
-		delete(f.owners, owner)
+// remove removes the values for which a condition holds.
+func (b *byOwner[T]) remove(isOver func(owner types.UID, value T) bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	maps.DeleteFunc(b.values, isOver)
+}
+
+// ownersOf returns the owners of some Machines. The MachineHealthCheck stands for that of Machines without one.
+func ownersOf(check types.UID, targets []plan.Target) map[types.UID]bool {
+	owners := map[types.UID]bool{}
+	for i := range targets {
+		owners[ownerOf(check, targets[i].Machine)] = true
 	}
+	return owners
 }
 
-// expire removes failures that do not count any more.
-func (f *failures) expire(now time.Time) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	maps.DeleteFunc(f.owners, func(_ types.UID, known plan.StartFailures) bool { return known.Expired(now, maxStartupTimeout) })
+func ownerOf(check types.UID, machine *machinev1beta1.Machine) types.UID {
+	return cmp.Or(machineapi.ControllerUID(machine), check)
 }

@@ -101,20 +101,6 @@ func ControllerUID(machine metav1.Object) types.UID {
 // ConditionReady is the condition of a Machine that runs and whose Node is Ready.
 const ConditionReady machinev1beta1.ConditionType = "Ready"
 
-// ReasonNodeStarting is the reason of ConditionReady while the Node has registered and has not been Ready yet.
-const ReasonNodeStarting = "NodeStarting"
-
-// IsNodeStarting reports whether the Node of a Machine has registered and has not been Ready yet, by the status of the Machine: a Node itself does
-// not show whether it has ever been Ready.
-func IsNodeStarting(machine *machinev1beta1.Machine) bool {
-	for i := range machine.Status.Conditions {
-		if c := &machine.Status.Conditions[i]; c.Type == ConditionReady {
-			return c.Reason == ReasonNodeStarting
-		}
-	}
-	return false
-}
-
 // NodeName returns the name of the Node in status.nodeRef; empty for none.
 func NodeName(machine *machinev1beta1.Machine) string {
 	if machine.Status.NodeRef == nil {

@@ -65,7 +65,7 @@ var cachedAnnotations = map[string]int{
 	healthcheckplan.ExternalAnnotation:        maxAnnotation,
 	healthcheckplan.MaxInFlightAnnotation:     maxAnnotation,
 	healthcheckplan.IntervalAnnotation:        maxAnnotation,
-	healthcheckplan.RequestedAnnotation:       maxAnnotation,
+	machineapi.RequestedAnnotation:            maxAnnotation,
 
 	upgradeplan.AnnotationNode:    maxAnnotation,
 	upgradeplan.AnnotationNodeUID: maxAnnotation,

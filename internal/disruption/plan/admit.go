@@ -63,7 +63,8 @@ type Window struct {
 
 // Input is what Admit decides by. It does not change it.
 type Input struct {
-	Now   time.Time
+	Now time.Time
+	// Group without a name exists nowhere else: nothing is recorded in it.
 	Group *v1alpha1.NodeGroup
 	// Members are those of the group. Signs are those of members that are no part of the Node: a lease, a Machine that is being deleted.
 	Members *Members
@@ -244,7 +245,11 @@ func (in *Input) reports(request *Request) bool {
 }
 
 func (in *Input) denied(d *denial, counts Counts) Answer {
-	return Answer{Reason: d.reason, Message: fmt.Sprintf("NodeGroup %s: %s", in.Group.Name, d.message()), After: d.after, Counts: counts}
+	text := d.message()
+	if in.Group.Name != "" {
+		text = fmt.Sprintf("NodeGroup %s: %s", in.Group.Name, text)
+	}
+	return Answer{Reason: d.reason, Message: text, After: d.after, Counts: counts}
 }
 
 // gate denies what may not begin now, whatever the budget.

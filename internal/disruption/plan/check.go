@@ -16,7 +16,7 @@ func (t *tally) check(in *Input, request *Request) *denial {
 	if found {
 		at.uid = member.UID
 	}
-	if t.disruptions >= MaxReservations {
+	if t.disruptions >= MaxReservations && in.Group.Name != "" {
 		return &denial{ReasonTooManyReservations, message("%d Nodes are being disrupted, which is as many as can be recorded", t.disruptions), Recheck}
 	}
 	if d := t.checkCapability(in, request, at); d != nil {

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	disruptionplan "github.com/drover-io/drover/internal/disruption/plan"
 	"github.com/drover-io/drover/internal/machineapi"
 	"github.com/drover-io/drover/internal/paused"
 	"github.com/drover-io/drover/internal/undecodable"
@@ -56,8 +57,6 @@ type Input struct {
 	Failures map[types.UID]StartFailures
 	// Limits are those of a MachineHealthCheck without annotations for them.
 	Limits Limits
-	// Groups are those whose limits apply to the Machines; none where nothing is limited.
-	Groups []Group
 	// Now is the time of the decision.
 	Now time.Time
 }
@@ -75,9 +74,8 @@ type Target struct {
 	Unprovisioned time.Time
 	// OwnerProblem is why the MachineSet that would replace the Machine does nothing; empty if it works.
 	OwnerProblem string
-	// Requested reports that there is a remediation request for the Machine, and RequestedAt since when.
-	Requested   bool
-	RequestedAt time.Time
+	// Requested reports that there is a remediation request for the Machine.
+	Requested bool
 }
 
 // Decision is what the controller does about the Machines of one MachineHealthCheck.
@@ -94,10 +92,8 @@ type Decision struct {
 	Limits Limits
 	// Allowed reports whether Machines may be remediated.
 	Allowed bool
-	// Remediations are the Machines that can be remediated now, in this order, as far as the limits of InFlight let them: see Startable.
+	// Remediations are the Machines that can be remediated now, in this order, as far as Limits let them: see Startable.
 	Remediations []Remediation
-	// InFlight are the remediations in flight, by group.
-	InFlight []InFlight
 	// Blocked are the other Machines that need remediation.
 	Blocked []Blocked
 	// External is how many Machines are being remediated externally.
@@ -110,6 +106,8 @@ type Decision struct {
 	Wake time.Time
 
 	now time.Time
+	// limited is what ApplyLimits has found; nil where nothing is limited.
+	limited *disruptionplan.Input
 }
 
 // Remediation is one that can start.
@@ -162,9 +160,6 @@ func Decide(in *Input) Decision {
 	failures, d.Recovered = in.failures(d.Assessments)
 	if d.Allowed {
 		d.remediate(in, older, failures)
-	}
-	for i := range in.Groups {
-		d.InFlight = append(d.InFlight, in.Groups[i].inFlight(in.Now))
 	}
 	return d
 }

@@ -45,13 +45,19 @@ func newNode(name string, ready corev1.ConditionStatus, age time.Duration) *core
 
 // newTargets returns a target for each letter: w is healthy, u unhealthy for an hour, s for a minute, d being deleted, f in the phase Failed,
 // n without a Node for longer than the startup timeout, y without one and young, o without one for a little longer than the startup timeout, F young
-// and in the phase Failed; p is young with a Node that has never been Ready, P with one that the cache does not show, q with one that is not Ready
-// any more, for less than its timeout.
+// and in the phase Failed, p young with a Node that is not Ready. These have been made in place of others, but g is like y and made for growth.
 func newTargets(kinds string) []Target {
 	var targets []Target
 	for i, kind := range kinds {
 		name := fmt.Sprintf("m%d", i)
 		t := Target{Machine: newMachine(name, "n-"+name), Node: newNode("n-"+name, corev1.ConditionTrue, time.Hour)}
+		made := func(ago time.Duration, of machineapi.CreationReason) {
+			t.Machine.CreationTimestamp = metav1.NewTime(start.Add(-ago))
+			t.Machine.Annotations = map[string]string{machineapi.CreatedForAnnotation: string(of)}
+			if kind != 'p' {
+				t.Node, t.Machine.Status.NodeRef = nil, nil
+			}
+		}
 		switch kind {
 		case 'u':
 			t.Node = newNode(t.Node.Name, corev1.ConditionFalse, time.Hour)
@@ -62,24 +68,19 @@ func newTargets(kinds string) []Target {
 		case 'f':
 			t.Machine.Status.Phase = new("Failed")
 		case 'n':
-			t.Node, t.Machine.Status.NodeRef = nil, nil
+			made(time.Hour, machineapi.CreatedForDeleted)
 		case 'y':
-			t.Node, t.Machine.Status.NodeRef = nil, nil
-			t.Machine.CreationTimestamp = metav1.NewTime(start)
-		case 'o', 'F':
-			t.Node, t.Machine.Status.NodeRef = nil, nil
-			t.Machine.CreationTimestamp = metav1.NewTime(start.Add(-11 * time.Minute))
-			if kind == 'F' {
-				t.Machine.Status.Phase = new("Failed")
-			}
-		case 'P':
-			t.Node = nil
-			t.Machine.CreationTimestamp = metav1.NewTime(start)
-			withCondition(t.Machine, machineapi.ReasonNodeStarting)
-		case 'p', 'q':
+			made(0, machineapi.CreatedForDeleted)
+		case 'g':
+			made(0, machineapi.CreatedForGrowth)
+		case 'o':
+			made(11*time.Minute, machineapi.CreatedForDeleted)
+		case 'F':
+			made(11*time.Minute, machineapi.CreatedForDeleted)
+			t.Machine.Status.Phase = new("Failed")
+		case 'p':
+			made(0, machineapi.CreatedForDeleted)
 			t.Node = newNode(t.Node.Name, corev1.ConditionFalse, time.Minute)
-			t.Machine.CreationTimestamp = metav1.NewTime(start)
-			withCondition(t.Machine, map[rune]string{'p': machineapi.ReasonNodeStarting, 'q': "NodeNotReady"}[kind])
 		}
 		targets = append(targets, t)
 	}

@@ -58,7 +58,7 @@ const (
 	ReasonLinkConflict    = "NodeLinkConflict"
 	ReasonNotAdopted      = "NodeNotAdopted"
 	ReasonNodeNotFound    = "NodeNotFound"
-	ReasonNodeStarting    = machineapi.ReasonNodeStarting
+	ReasonNodeStarting    = "NodeStarting"
 	ReasonNodeNotReady    = "NodeNotReady"
 	ReasonFailed          = "Failed"
 	ReasonDeleting        = "Deleting"

@@ -377,6 +377,27 @@ func TestBegin_Fails(t *testing.T) {
 	}
 }
 
+// TestBegin_RequestsFail: while remediation requests cannot be listed, those who decide do not all wait for an answer.
+func TestBegin_RequestsFail(t *testing.T) {
+	f := newFixture(t)
+	calls, no := 0, errors.New("no")
+	f.budgets.Requests = func(context.Context) ([]plan.Requested, error) {
+		calls++
+		return nil, no
+	}
+	for range 5 {
+		if _, _, err := f.budgets.Begin(t.Context(), newRequest("n0", upgrade)); !errors.Is(err, no) {
+			t.Fatalf("error %v", err)
+		}
+	}
+	if calls != 1 {
+		t.Errorf("they are listed %d times", calls)
+	}
+	f.budgets.Requests = func(context.Context) ([]plan.Requested, error) { return nil, nil }
+	f.step(requestsAge)
+	f.begin(newRequest("n0", upgrade), "")
+}
+
 func TestBegin_ContextEndsWhileAnotherWrites(t *testing.T) {
 	f := newFixture(t)
 	g := f.budgets.group(groupName)

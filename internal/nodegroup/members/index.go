@@ -164,13 +164,7 @@ func (x *Index) groupOfMachine(ctx context.Context, machine *machinev1beta1.Mach
 	if err != nil {
 		return "", err
 	}
-	most := 0
-	for _, group := range x.groups {
-		if count := x.sets[SetUID(set)][group.Name]; count > most {
-			name, most = group.Name, count
-		}
-	}
-	if most > 0 {
+	if name = x.groupOfNodes(SetUID(set)); name != "" {
 		return name, nil
 	}
 	declared := metav1.ObjectMeta{Labels: machine.Spec.Labels, Annotations: machine.Spec.Annotations}

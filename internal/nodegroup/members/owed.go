@@ -62,18 +62,29 @@ func (x *Index) Machines(ctx context.Context, group string, settled time.Time) (
 
 // groupOfSet returns the group of the Nodes of a MachineSet: the one that has most of them, or else the one that selects a Node with what its
 // template declares.
-func (x *Index) groupOfSet(set *machinev1beta1.MachineSet) (name string) {
-	most := 0
-	for _, group := range x.groups {
-		if count := x.sets[set.UID][group.Name]; count > most {
-			name, most = group.Name, count
-		}
-	}
-	if most > 0 {
+func (x *Index) groupOfSet(set *machinev1beta1.MachineSet) string {
+	if name := x.groupOfNodes(set.UID); name != "" {
 		return name
 	}
 	template := &set.Spec.Template.Spec
 	return x.groupDeclared(set.Namespace, set, metav1.ObjectMeta{Labels: template.Labels, Annotations: template.Annotations})
+}
+
+// groupOfNodes returns the group that has most Nodes of a MachineSet; empty for none.
+func (x *Index) groupOfNodes(set types.UID) (name string) {
+	counts, most := x.sets[set], 0
+	if len(counts) == 1 {
+		// As nearly always: with hundreds of MachineSets and groups, every decision would take a millisecond.
+		for name = range counts {
+			return name
+		}
+	}
+	for _, group := range x.groups {
+		if count := counts[group.Name]; count > most {
+			name, most = group.Name, count
+		}
+	}
+	return name
 }
 
 // groupDeclared returns the group that selects a MachineSet, nil for none, or a Node with the labels and annotations that are declared for it; empty

@@ -346,7 +346,9 @@ func TestPlanNodeGroup_File(t *testing.T) {
 		},
 		"other Nodes": {
 			"plan nodegroup/batch -f -", manifest("batch", "spare", "blue"),
-			[]string{"+ 2 nodes would join: spare-0, spare-1", "- 7 nodes would leave: batch-0", "(not in the group any more)"}, "", exitChanges,
+			[]string{
+				"+ 2 nodes would join: spare-0, spare-1", "- 7 nodes would leave: batch-0", "(not in the group any more, released after 1m0s)",
+			}, "", exitChanges,
 		},
 		"a new group": {
 			"plan -f -", manifest("spare", "spare", "green"), []string{"NodeGroup spare (generation 1, 2 nodes)", "+ label      team=green"}, "", exitChanges,
@@ -404,5 +406,10 @@ func TestExplain_NodeGroup(t *testing.T) {
 	explanation := decodeJSON[view.NodeExplanation](t, f.run(t, "explain", "batch-1", "-o", "json").out)
 	if explanation.NodeGroup != "batch" || len(explanation.Notes) > 1 {
 		t.Errorf("group %q, notes %v", explanation.NodeGroup, explanation.Notes)
+	}
+	f.node("batch-1").Labels["pool"] = "other"
+	const left = "not in NodeGroup batch any more, which releases it when it has been out of the group for 1m0s"
+	if got := f.run(t, "explain", "batch-1"); !strings.Contains(got.out, left) || strings.Contains(got.out, "Drover does not change it") {
+		t.Errorf("of a Node that has left: %s", got.out)
 	}
 }

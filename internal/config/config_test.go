@@ -198,7 +198,8 @@ func rolloutFaults() []faultOf {
 		{"the roll-out of groups", func(c *v1alpha1.DroverConfiguration) {
 			c.NodeGroups.Rollout = &droverv1alpha1.Rollout{
 				MaxInFlight: new(intstr.FromString("101%")), FirstWave: new(int32(0)), Pause: duration(8 * 24 * time.Hour), MinReadySeconds: -1,
-				StopWhen: &droverv1alpha1.StopConditions{NotReady: new(intstr.FromInt32(0)), PendingPods: new(int32(0))},
+				ReleaseDelay: duration(-time.Second),
+				StopWhen:     &droverv1alpha1.StopConditions{NotReady: new(intstr.FromInt32(0)), PendingPods: new(int32(0))},
 				NoExecute: &droverv1alpha1.NoExecute{
 					Policy: "Off", MaxPodsPerNode: new(int32(-1)), MaxPodsPerWave: new(int32(1_000_001)), Timeout: duration(0), OnTimeout: "Wait",
 				},
@@ -206,7 +207,7 @@ func rolloutFaults() []faultOf {
 		}, "nodeGroups.rollout.firstWave nodeGroups.rollout.maxInFlight nodeGroups.rollout.minReadySeconds " +
 			"nodeGroups.rollout.noExecute.maxPodsPerNode nodeGroups.rollout.noExecute.maxPodsPerWave nodeGroups.rollout.noExecute.onTimeout " +
 			"nodeGroups.rollout.noExecute.policy nodeGroups.rollout.noExecute.timeout nodeGroups.rollout.pause " +
-			"nodeGroups.rollout.stopWhen.notReady nodeGroups.rollout.stopWhen.pendingPods"},
+			"nodeGroups.rollout.releaseDelay nodeGroups.rollout.stopWhen.notReady nodeGroups.rollout.stopWhen.pendingPods"},
 		{"a first wave above the others", func(c *v1alpha1.DroverConfiguration) {
 			c.NodeGroups.Rollout = &droverv1alpha1.Rollout{FirstWave: new(int32(3)), MaxInFlight: new(intstr.FromInt32(2))}
 		}, "nodeGroups.rollout.firstWave"},

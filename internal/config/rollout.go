@@ -31,6 +31,7 @@ func completeRollout(r *v1alpha1.Rollout) {
 	}
 	r.MaxInFlight = cmp.Or(r.MaxInFlight, new(intstr.FromString("100%")))
 	r.Pause = cmp.Or(r.Pause, &metav1.Duration{})
+	r.ReleaseDelay = cmp.Or(r.ReleaseDelay, &metav1.Duration{Duration: time.Minute})
 	r.StopWhen = cmp.Or(r.StopWhen, &v1alpha1.StopConditions{})
 	r.StopWhen.NotReady = cmp.Or(r.StopWhen.NotReady, new(intstr.FromString("10%")))
 	r.NoExecute = cmp.Or(r.NoExecute, &v1alpha1.NoExecute{})
@@ -49,6 +50,7 @@ func validateRollout(path *field.Path, r *v1alpha1.Rollout) field.ErrorList {
 		all = append(all, field.Invalid(path.Child("firstWave"), *first, "must not be above maxInFlight"))
 	}
 	all = append(all, validateRolloutTime(path.Child("pause"), r.Pause, 0)...)
+	all = append(all, validateRolloutTime(path.Child("releaseDelay"), r.ReleaseDelay, 0)...)
 	all = append(all, validateRange(path.Child("minReadySeconds"), &r.MinReadySeconds, 0, maxReadySecs)...)
 	if stop := r.StopWhen; stop != nil {
 		all = append(all, validateShare(path.Child("stopWhen", "notReady"), stop.NotReady)...)

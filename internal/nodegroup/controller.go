@@ -88,6 +88,8 @@ type groupState struct {
 	own     *v1alpha1.NodeGroupStatus
 	history historyState
 	lookups lookups
+	// left is since when this process has seen Nodes out of the group whose record still names it, by name.
+	left map[string]time.Time
 }
 
 // NewReconciler returns a Reconciler.

@@ -2,6 +2,7 @@ package nodegroup
 
 import (
 	"context"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -69,8 +70,24 @@ func (rc *reconciliation) input() *plan.Input {
 			nodes[i].Failing = rc.Admissions.Trouble(nodes[i].Name).Failing
 		}
 	}
+	rc.state.noteLeft(in.Released, rc.now)
 	in.Releasing = rc.Admissions.Releasing(rc.group.UID)
 	return in
+}
+
+// noteLeft has Nodes know since when they have been out of the group, and forgets those that have come back, or are gone.
+func (s *groupState) noteLeft(released []rollout.Node, now time.Time) {
+	left := make(map[string]time.Time, len(released))
+	for i := range released {
+		node := &released[i]
+		at, known := s.left[node.Name]
+		if !known || at.After(now) {
+			// The latter after the clock was set back.
+			at = now
+		}
+		node.Left, left[node.Name] = at, at
+	}
+	s.left = left
 }
 
 // known returns a group with what this process knows of its roll-out. Another writer of the status, who may not change the spec, does not end a

@@ -48,7 +48,9 @@ func (in *Input) LostLabels() (changes []LabelChange) {
 		}
 	}
 	for i := range in.Released {
-		add(in.Released[i].released())
+		if node := &in.Released[i]; !in.delayEnd(node).After(in.Now) {
+			add(node.released())
+		}
 	}
 	return changes
 }

@@ -4,11 +4,16 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/drover-io/drover/api/drover/v1alpha1"
 )
+
+// releaseDelay is the default of spec.rollout.releaseDelay.
+const releaseDelay = time.Minute
 
 // decideReleases decides which of the Nodes may be written that the group has left. Those that lose what it has declared go in batches of
 // spec.rollout.maxInFlight, each after the pause of the one before: a mistake in a selector must not strip all Nodes at once. A Node that another
-// group has taken goes with the waves of that group.
+// group has taken goes with the waves of that group. One that has left lately may come back: it keeps what it has for spec.rollout.releaseDelay.
 func (in *Input) decideReleases(d *Decision) {
 	if in.Suspended || in.DryRun || in.Unknown || d.UnconfirmedReleases != "" {
 		return
@@ -35,6 +40,10 @@ func (in *Input) decideReleases(d *Decision) {
 func (in *Input) continueReleases(d *Decision) (inFlight int, waiting []string) {
 	for i := range in.Released {
 		node := &in.Released[i]
+		if end := in.delayEnd(node); end.After(in.Now) {
+			d.delay(end)
+			continue
+		}
 		paced := in.isPaced(node)
 		if paced && !in.Releasing.Has(node.Name) {
 			waiting = append(waiting, node.Name)
@@ -51,6 +60,30 @@ func (in *Input) continueReleases(d *Decision) (inFlight int, waiting []string) 
 // isPaced reports whether a Node that has left the group is in a batch: it loses something and no other group has taken it. One that cannot be
 // written keeps no other waiting.
 func (in *Input) isPaced(node *Node) bool { return in.Removes && !node.Taken && node.IsPending() }
+
+// ReleaseDelay returns how long a Node has been out of its group when it is released; settings are those of the group, nil for none.
+func ReleaseDelay(settings *v1alpha1.Rollout) time.Duration {
+	if settings == nil || settings.ReleaseDelay == nil {
+		return releaseDelay
+	}
+	return settings.ReleaseDelay.Duration
+}
+
+// delayEnd returns when a Node that has left may be released; zero for one that no delay keeps.
+func (in *Input) delayEnd(node *Node) time.Time {
+	if in.Ending || node.Taken || node.Left.IsZero() {
+		return time.Time{}
+	}
+	return node.Left.Add(ReleaseDelay(&in.Settings))
+}
+
+// delay counts a Node that is not released before a time.
+func (d *Decision) delay(end time.Time) {
+	d.WakeAt(end)
+	if d.Delayed++; d.Delayed == 1 || end.Before(d.DelayEnd) {
+		d.DelayEnd = end
+	}
+}
 
 // nextRelease returns when the next batch of Nodes that have left may be released.
 func (in *Input) nextRelease() time.Time {

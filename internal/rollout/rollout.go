@@ -84,8 +84,10 @@ type Node struct {
 	// Leaving reports that another program, or Drover, takes the Node away or restarts it, so that it becomes NotReady on purpose; Joining that it has
 	// not been initialized since it was created.
 	Leaving, Joining bool
-	// Taken reports that another group has the Node, of one that is released.
+	// Taken reports that another group has the Node, of one that is released. Left is since when that is out of the group; zero for a time that the
+	// delay is not counted from.
 	Taken bool
+	Left  time.Time
 	// Failing is why the Node cannot be written; empty while it can.
 	Failing string
 }
@@ -106,6 +108,9 @@ func (n *Node) isStuck() bool { return n.IsFailing() || n.Metadata.TimedOut }
 type Decision struct {
 	// Admitted are the Nodes that may be written, and Releasing those that are released.
 	Admitted, Releasing sets.Set[string]
+	// Delayed are how many Nodes have left and are kept as they are in case they come back, the first of them until DelayEnd.
+	Delayed  int
+	DelayEnd time.Time
 	// Waves is how many waves the roll-out has, and Wave the one that is under way, from 1; Waves plus 1 when all are over.
 	Wave, Waves int
 	// Rollout is where the roll-out is.

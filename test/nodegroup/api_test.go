@@ -97,6 +97,7 @@ func TestValidation(t *testing.T) {
 		"a negative budget":       {"disruption: {maxUnavailable: -1}", "must be between 0 and 100000"},
 		"a long pause":            {"rollout: {pause: 169h}", "at most 168h"},
 		"a duration that is none": {"rollout: {pause: 5 minutes}", "must be a duration"},
+		"a release after a month": {"rollout: {releaseDelay: 720h}", "must be a duration"},
 		"a duration that is huge": {"rollout: {pause: 999999h999999h}", "must be a duration"},
 		"Refuse and NoExecute once": {
 			"rollout: {noExecute: {policy: Refuse}}, metadata: {setOnceTaints: [{key: a, effect: NoExecute}]}", "policy is Refuse",

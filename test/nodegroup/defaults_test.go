@@ -32,7 +32,7 @@ func TestRollout_Defaults(t *testing.T) {
 	}
 	// In full, as the API server would complete it: otherwise each reconciliation would write it again.
 	want := v1alpha1.Rollout{
-		MaxInFlight: new(intstr.FromInt32(1)), Pause: &metav1.Duration{Duration: time.Hour},
+		MaxInFlight: new(intstr.FromInt32(1)), Pause: &metav1.Duration{Duration: time.Hour}, ReleaseDelay: &metav1.Duration{Duration: time.Minute},
 		StopWhen:  &v1alpha1.StopConditions{NotReady: new(intstr.FromString("10%"))},
 		NoExecute: &v1alpha1.NoExecute{Policy: v1alpha1.NoExecuteGuard, OnTimeout: v1alpha1.TimeoutHold},
 	}

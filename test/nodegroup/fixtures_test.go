@@ -194,6 +194,16 @@ func withRelease(policy v1alpha1.ReleasePolicy) func(*v1alpha1.NodeGroupSpec) {
 	return func(spec *v1alpha1.NodeGroupSpec) { metadataOf(spec).OnRelease = policy }
 }
 
+// withReleaseDelay sets how long a Node has been out of the group when it is released.
+func withReleaseDelay(delay time.Duration) func(*v1alpha1.NodeGroupSpec) {
+	return func(spec *v1alpha1.NodeGroupSpec) {
+		if spec.Rollout == nil {
+			spec.Rollout = &v1alpha1.Rollout{}
+		}
+		spec.Rollout.ReleaseDelay = &metav1.Duration{Duration: delay}
+	}
+}
+
 func metadataOf(spec *v1alpha1.NodeGroupSpec) *v1alpha1.Metadata {
 	if spec.Metadata == nil {
 		spec.Metadata = &v1alpha1.Metadata{}

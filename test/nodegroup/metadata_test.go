@@ -19,7 +19,8 @@ import (
 func TestMetadata_FollowsTheGroup(t *testing.T) {
 	f := besideOthers(t, "follow", 6)
 	f.label("follow-01", "example.com/theirs", "kept")
-	f.create(f.newGroup("follow", withLabel("example.com/team", "blue"), withTaint("example.com/dedicated", "batch", corev1.TaintEffectNoSchedule)))
+	f.create(f.newGroup("follow", withLabel("example.com/team", "blue"), withTaint("example.com/dedicated", "batch", corev1.TaintEffectNoSchedule),
+		withReleaseDelay(0)))
 	group := f.eventuallyCondition("follow", v1alpha1.ConditionReady, metav1.ConditionTrue, plan.ReasonSynced)
 	if s := group.Status; s.Nodes != 6 || s.Synced != 6 || len(s.OwnedKeys) != 2 || s.Phase != v1alpha1.PhaseIdle {
 		t.Errorf("status is %s", harness.JSON(s))
@@ -131,7 +132,8 @@ func TestRelease_SelectorTypo(t *testing.T) {
 	pause := func(suspend bool) func(*v1alpha1.NodeGroupSpec) {
 		return func(spec *v1alpha1.NodeGroupSpec) { spec.Suspend = suspend }
 	}
-	f.create(f.newGroup("typo", withLabel("example.com/team", "blue"), withRelease(v1alpha1.ReleaseRemove), withWaves(2, 2, 0)))
+	f.create(f.newGroup("typo", withLabel("example.com/team", "blue"), withRelease(v1alpha1.ReleaseRemove), withWaves(2, 2, 0),
+		withReleaseDelay(0)))
 	group := f.eventuallyCondition("typo", v1alpha1.ConditionReady, metav1.ConditionTrue, plan.ReasonSynced)
 	right, mark := group.Spec.Nodes, f.AuditMark()
 	f.update("typo", func(spec *v1alpha1.NodeGroupSpec) {

@@ -66,7 +66,7 @@ type NodeGroupSpec struct {
 	//
 	// +optional
 	Metadata *Metadata `json:"metadata,omitempty"`
-	// Rollout paces changes of metadata. Without it all Nodes are written at once; stopWhen.notReady and noExecute have their defaults.
+	// Rollout paces changes of metadata. Without it all Nodes are written at once; releaseDelay, stopWhen.notReady and noExecute have their defaults.
 	//
 	// +optional
 	Rollout *Rollout `json:"rollout,omitempty"`
@@ -257,7 +257,8 @@ type Metadata struct {
 	// +optional
 	// +kubebuilder:default=Keep
 	ConflictPolicy ConflictPolicy `json:"conflictPolicy,omitempty"`
-	// OnRelease says what happens to what the group has set on a Node that leaves the group, and on all of them when the group is deleted.
+	// OnRelease says what happens to what the group has set on a Node that has left the group for spec.rollout.releaseDelay, and on all of them when the
+	// group is deleted.
 	//
 	// +optional
 	// +kubebuilder:default=Keep
@@ -328,6 +329,16 @@ type Rollout struct {
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=86400
 	MinReadySeconds int32 `json:"minReadySeconds,omitempty"`
+	// ReleaseDelay is how long a Node has been out of the group when Drover releases it; 0s is at once. One that comes back before is as it was: nothing
+	// has been removed, and taints of setOnceTaints are not set again. The deletion of the group releases its Nodes without a delay, and a Node that
+	// another group selects gets what that one declares without it.
+	//
+	// +optional
+	// +kubebuilder:default="1m"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="self.matches('^(0|([0-9]{1,6}([.][0-9]{1,9})?(ns|us|µs|ms|s|m|h))+)$') && duration(self) <= duration('168h')",message="must be a duration of at most 168h, such as 1m"
+	ReleaseDelay *metav1.Duration `json:"releaseDelay,omitempty"`
 	// StopWhen says what stops a roll-out until spec.metadata changes, a user resumes it, or the spec changes otherwise and the condition does not
 	// hold any more.
 	//

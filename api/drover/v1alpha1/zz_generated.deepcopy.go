@@ -490,6 +490,11 @@ func (in *Rollout) DeepCopyInto(out *Rollout) {
 		*out = new(v1.Duration)
 		**out = **in
 	}
+	if in.ReleaseDelay != nil {
+		in, out := &in.ReleaseDelay, &out.ReleaseDelay
+		*out = new(v1.Duration)
+		**out = **in
+	}
 	if in.StopWhen != nil {
 		in, out := &in.StopWhen, &out.StopWhen
 		*out = new(StopConditions)

@@ -221,6 +221,9 @@ func drawChanges(text *cmdutil.Text, group *view.NodeChanges) {
 	if group.Released {
 		left = " (not in the group any more)"
 	}
+	if group.ReleaseDelay != nil {
+		left = fmt.Sprintf(" (not in the group any more, released after %s)", group.ReleaseDelay.Duration)
+	}
 	text.Printf("\n  %s%s: %s\n", cmdutil.Count(len(group.Nodes), "node"), left, namesText(text, group.Nodes))
 	if group.Reason != "" {
 		text.Printf("    %s: %s\n", group.State, group.Reason)

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/nodegroup/members"
 	"github.com/drover-io/drover/internal/ownership"
+	"github.com/drover-io/drover/internal/rollout"
 )
 
 // NodeExplanation is what `explain` shows.
@@ -130,7 +132,7 @@ func NewNodeExplanation(
 	e.addGroup(&out, assignment)
 	at := slices.IndexFunc(survey.Items, func(item plan.Item) bool { return item.Node != nil && item.Node.Name == node.Name })
 	if at < 0 {
-		if e.group == nil {
+		if e.group == nil && len(out.Notes) == 0 {
 			out.Notes = append(out.Notes, "no Machine names this Node in status.nodeRef: Drover does not change it")
 		}
 		if err != nil {
@@ -158,7 +160,14 @@ func NewNodeExplanation(
 
 // addGroup adds the Node's NodeGroup. The state is that of the Machine if there is one.
 func (e *explainer) addGroup(out *NodeExplanation, assignment *members.Assignment) {
-	if assignment == nil || assignment.Group == nil {
+	switch {
+	case assignment == nil:
+		return
+	case assignment.Group == nil:
+		if left := assignment.Recorded; left != nil && left.DeletionTimestamp == nil {
+			out.Notes = append(out.Notes, fmt.Sprintf("the Node is not in NodeGroup %s any more, which releases it when it has been out of the group for %s",
+				left.Name, rollout.ReleaseDelay(left.Spec.Rollout)))
+		}
 		return
 	}
 	e.group, e.decided = assignment.Group, plan.DecideGroup(finally(assignment.Input(e.protected, e.now)))

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/metadata/plan"
@@ -73,11 +74,13 @@ type NodeChanges struct {
 	State  plan.State `json:"state"`
 	Reason string     `json:"reason,omitempty"`
 	// Drift reports whether the Nodes were as declared before and another writer changed them, Released whether they have left the group.
-	Drift    bool           `json:"drift,omitempty"`
-	Released bool           `json:"released,omitempty"`
-	Nodes    []string       `json:"nodes"`
-	Changes  []Change       `json:"changes"`
-	Problems []plan.Problem `json:"problems,omitempty"`
+	Drift    bool `json:"drift,omitempty"`
+	Released bool `json:"released,omitempty"`
+	// ReleaseDelay is how long a Node has been out of the group when it is released; nil where that is at once.
+	ReleaseDelay *metav1.Duration `json:"releaseDelay,omitempty"`
+	Nodes        []string         `json:"nodes"`
+	Changes      []Change         `json:"changes"`
+	Problems     []plan.Problem   `json:"problems,omitempty"`
 }
 
 // LabelUse is a label of Nodes that something requires and that would change.
@@ -191,10 +194,14 @@ func (p *NodeGroupPlan) addNodes(nodes []members.Assignment, decided *groupplan.
 	for i := range nodes {
 		byName[nodes[i].Node.Name] = nodes[i].Node
 	}
-	index := map[string]int{}
+	index, ending := map[string]int{}, decided.Group.DeletionTimestamp != nil
 	add := func(list []rollout.Node, released bool) {
 		for i := range list {
-			p.addNode(index, byName[list[i].Name], &list[i].Metadata, released)
+			changes := NodeChanges{Released: released}
+			if delay := rollout.ReleaseDelay(decided.Group.Spec.Rollout); released && !list[i].Taken && !ending && delay > 0 {
+				changes.ReleaseDelay = &metav1.Duration{Duration: delay}
+			}
+			p.addNode(index, byName[list[i].Name], &list[i].Metadata, changes)
 		}
 	}
 	add(decided.Nodes, false)
@@ -204,12 +211,10 @@ func (p *NodeGroupPlan) addNodes(nodes []members.Assignment, decided *groupplan.
 	})
 }
 
-// addNode adds the changes of one Node to those that are equal.
-func (p *NodeGroupPlan) addNode(index map[string]int, node *corev1.Node, decision *plan.GroupDecision, released bool) {
-	changes := NodeChanges{
-		State: decision.State, Reason: decision.Reason, Drift: decision.Drift, Released: released, Nodes: []string{},
-		Changes: append([]Change{}, changesForGroup(node, decision.Change)...),
-	}
+// addNode adds the changes of one Node to those that are equal. changes say whether, and when, the Node is released.
+func (p *NodeGroupPlan) addNode(index map[string]int, node *corev1.Node, decision *plan.GroupDecision, changes NodeChanges) {
+	changes.State, changes.Reason, changes.Drift = decision.State, decision.Reason, decision.Drift
+	changes.Nodes, changes.Changes = []string{}, append([]Change{}, changesForGroup(node, decision.Change)...)
 	for _, problem := range decision.Problems {
 		if !slices.Contains(p.Problems, problem) {
 			changes.Problems = append(changes.Problems, problem)
@@ -217,7 +222,7 @@ func (p *NodeGroupPlan) addNode(index map[string]int, node *corev1.Node, decisio
 	}
 	p.Summary.ToWrite += one(decision.Change.Write)
 	quiet := changes.State == plan.Synced || changes.State == plan.RefusedState
-	if len(changes.Changes) == 0 && len(changes.Problems) == 0 && (quiet || released) {
+	if len(changes.Changes) == 0 && len(changes.Problems) == 0 && (quiet || changes.Released) {
 		return
 	}
 	signature, err := json.Marshal(changes)

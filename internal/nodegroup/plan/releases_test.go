@@ -132,6 +132,47 @@ func TestDecide_ReleasesWait(t *testing.T) {
 	}
 }
 
+// TestDecide_ReleaseDelay: a Node that has left lately may come back: it is not released yet, and needs no confirmation.
+func TestDecide_ReleaseDelay(t *testing.T) {
+	delay := func(of time.Duration) func(*left) {
+		return func(l *left) { l.group.Spec.Rollout = &v1alpha1.Rollout{ReleaseDelay: &metav1.Duration{Duration: of}} }
+	}
+	for name, c := range map[string]struct {
+		change func(*left)
+		out    time.Duration
+		want   string
+		wake   time.Duration
+	}{
+		"it has just left":           {func(*left) {}, 0, "", time.Minute},
+		"it has been out for long":   {func(*left) {}, time.Minute, "n0", 0},
+		"the delay is longer":        {delay(time.Hour), time.Minute, "", 59 * time.Minute},
+		"there is no delay":          {delay(0), 0, "n0", 0},
+		"with onRelease Keep":        {func(l *left) { l.group.Spec.Metadata.OnRelease = v1alpha1.ReleaseKeep }, 0, "", time.Minute},
+		"it was released before":     {func(l *left) { l.releasing = sets.New("n0") }, 0, "", time.Minute},
+		"another group has it":       {func(l *left) { l.released[0].Taken = true }, 0, "n0", 0},
+		"the group is being deleted": {func(l *left) { l.group.DeletionTimestamp = timestamp(start) }, 0, "n0", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLeft(1, nil)
+			c.change(l)
+			l.released[0].Left = start.Add(-c.out)
+			got, d := l.decide(nil)
+			if wake := d.Wake.Sub(start); got != c.want || wake != c.wake && (c.wake > 0 || !d.Wake.IsZero()) {
+				t.Errorf("releases %q, want %q; looks again at %s", got, c.want, d.Wake)
+			}
+			end, progressing := start.Add(c.wake).UTC().Format(time.RFC3339), d.Conditions[1]
+			if delayed := strings.Contains(progressing.Message, "at "+end+" or later"); delayed != (c.wake > 0) || progressing.Reason != ReasonReleasing {
+				t.Errorf("condition %+v", progressing)
+			}
+			in := l.input()
+			in.Released = l.released
+			if lost := in.Rollout().LostLabels(); len(lost) > 0 && c.want == "" {
+				t.Errorf("asks for the confirmation of %+v", lost)
+			}
+		})
+	}
+}
+
 // TestLostLabels_Released: of a Node that has left the group only what the group has declared counts.
 func TestLostLabels_Released(t *testing.T) {
 	l := newLeft(1, nil)

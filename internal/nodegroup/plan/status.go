@@ -250,6 +250,14 @@ func (in *Input) unreleased() (names []string) {
 	return names
 }
 
+// delayText says which of the Nodes that have left are not released yet in case they come back; empty for none.
+func (d *Decision) delayText() string {
+	if d.Delayed == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", %d of them at %s or later unless they come back (spec.rollout.releaseDelay)", d.Delayed, d.DelayEnd.UTC().Format(time.RFC3339))
+}
+
 // isPausing reports whether the next wave waits for the end of the pause.
 func (d *Decision) isPausing() bool { return d.waves.PauseEnd(d.Rollout).After(d.waves.Now) }
 
@@ -258,8 +266,8 @@ func (in *Input) replacing(d *Decision) Condition {
 	const kind = v1alpha1.ConditionProgressing
 	switch {
 	case len(in.Released) > 0 && !in.isDryRun():
-		const text = "%d Nodes that have left the group are still to be released: %s"
-		return isTrue(kind, ReasonReleasing, text, len(in.Released), status.FirstNames(in.unreleased()))
+		const text = "%d Nodes that have left the group are still to be released%s: %s"
+		return isTrue(kind, ReasonReleasing, text, len(in.Released), d.delayText(), status.FirstNames(in.unreleased()))
 	case !d.Replacement.Replacing && in.isEmpty():
 		return isFalse(kind, ReasonComplete, "the group has no Nodes to write")
 	case !d.Replacement.Replacing:

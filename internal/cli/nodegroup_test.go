@@ -46,7 +46,7 @@ func (f *fakeCluster) settleGroup(t *testing.T, group *v1alpha1.NodeGroup) {
 			continue
 		}
 		decision := plan.DecideGroup(plan.GroupInput{Node: node, Declaration: declaration, Protected: ownership.DefaultProtected(), Now: testTime})
-		patch, err := plan.GroupPatch(node, decision.Change)
+		patch, err := plan.NodeChange{Group: &decision.Change}.Patch(node)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -22,7 +22,7 @@ func applyDecision(t *testing.T, item plan.Item) {
 		rewrite(t, item.Machine, func(before []byte) ([]byte, error) { return jsonpatch.MergePatch(before, patch) })
 	}
 	if item.Decision.Node.Write {
-		patch, err := plan.NodePatch(item.Node, item.Decision.Node)
+		patch, err := plan.NodeChange{Set: &item.Decision.Node}.Patch(item.Node)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -113,7 +113,7 @@ func (rc *reconciliation) writeNode(ctx context.Context, decision *plan.Decision
 	if decision.RecordUpdate.Write() {
 		node = plan.WithRecord(rc.node, decision.RecordUpdate)
 	}
-	patch, err := plan.NodePatch(node, change)
+	patch, err := plan.NodeChange{Set: &change}.Patch(node)
 	if err != nil {
 		return written{class: status.Denied, err: err, object: rc.node}
 	}
@@ -121,7 +121,7 @@ func (rc *reconciliation) writeNode(ctx context.Context, decision *plan.Decision
 	target := metadataOf(corev1.SchemeGroupVersion.WithKind("Node"), node)
 	class, err := rc.patch(ctx, "node", node.UID, target, client.RawPatch(types.JSONPatchType, patch), func() expectations.Write {
 		return expectations.Write{
-			Version: target.ResourceVersion, Exact: plan.AsPlanned(node, change, target), Taints: change.Results[ownership.Taint].Changed(),
+			Version: target.ResourceVersion, Exact: plan.NodeChange{Set: &change}.AsPlanned(node, target), Taints: change.Results[ownership.Taint].Changed(),
 		}
 	})
 	out := written{class: class, err: err, object: rc.node, wroteNode: class == status.OK}

@@ -136,7 +136,7 @@ func (f *fleet) runBare(ctx context.Context) (float64, error) {
 		if err != nil {
 			return 0, err
 		}
-		node, err := plan.NodePatch(item.Node, item.Decision.Node)
+		node, err := plan.NodeChange{Set: &item.Decision.Node}.Patch(item.Node)
 		if err != nil {
 			return 0, err
 		}

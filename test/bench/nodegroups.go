@@ -142,7 +142,7 @@ func (g *groupBench) runBare(ctx context.Context, watched client.ObjectList) (fl
 		if !decision.Change.Write {
 			return 0, fmt.Errorf("the declaration changes nothing of %s", node.Name)
 		}
-		body, err := plan.GroupPatch(node, decision.Change)
+		body, err := plan.NodeChange{Group: &decision.Change}.Patch(node)
 		if err != nil {
 			return 0, err
 		}

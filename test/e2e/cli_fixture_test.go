@@ -140,7 +140,7 @@ func (p *machineSet) reconcile(most int) {
 			p.patch(item.Machine, types.MergePatchType, patch, err)
 		}
 		if item.Decision.Node.Write {
-			patch, err := plan.NodePatch(item.Node, item.Decision.Node)
+			patch, err := plan.NodeChange{Set: &item.Decision.Node}.Patch(item.Node)
 			p.patch(item.Node, types.JSONPatchType, patch, err)
 		}
 	}

@@ -226,7 +226,7 @@ func (w *world) applyMachine(decision Decision) error {
 }
 
 func (w *world) applyNode(decision Decision) error {
-	patch, err := NodePatch(w.node, decision.Node)
+	patch, err := NodeChange{Set: &decision.Node}.Patch(w.node)
 	if err != nil {
 		return err
 	}

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
@@ -372,17 +371,6 @@ func (f *groupFacts) settled(out *GroupDecision) (state State, reason string) {
 // digest identifies what is declared, without what is refused.
 func (d *Declaration) digest(protected ownership.Protected) string {
 	return d.Desired.digestWithout(protected)
-}
-
-// GroupPatch renders what is to be written to a Node for its NodeGroup as one JSON Patch of the Node as it was observed, with the guards of
-// NodePatch.
-func GroupPatch(node *corev1.Node, change Change) ([]byte, error) {
-	return newPatchBuilder(node, change, ownership.AnnotationGroupRecord).Bytes()
-}
-
-// AsPlannedForGroup is AsPlanned for the answer to a GroupPatch.
-func AsPlannedForGroup(node *corev1.Node, change Change, answer *metav1.PartialObjectMetadata) bool {
-	return asPlanned(node, change, map[string]string{ownership.AnnotationGroupRecord: change.Record}, answer)
 }
 
 // GroupOf returns the name of the NodeGroup that a Node's record names, and the digest of what it declared at the last write; empty for none.

@@ -133,7 +133,7 @@ func TestGroupPatch_FailsOnConcurrentWrites(t *testing.T) {
 			node := nodeWith("theirs=1")
 			node.Annotations["note"] = "1"
 			decision := DecideGroup(groupInput(node, group, nil))
-			patch, err := GroupPatch(node, decision.Change)
+			patch, err := NodeChange{Group: &decision.Change}.Patch(node)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -170,7 +170,7 @@ func TestAsPlannedForGroup(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			decision := DecideGroup(c.in)
-			patch, err := GroupPatch(c.node, decision.Change)
+			patch, err := NodeChange{Group: &decision.Change}.Patch(c.node)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -182,7 +182,7 @@ func TestAsPlannedForGroup(t *testing.T) {
 				t.Errorf("written are %s, %v, planned were %s, %v", labelsOf(after), after.Annotations, labelsOf(want), want.Annotations)
 			}
 			c.write(after)
-			if got := AsPlannedForGroup(c.node, decision.Change, &metav1.PartialObjectMetadata{ObjectMeta: after.ObjectMeta}); got != c.want {
+			if got := (NodeChange{Group: &decision.Change}).AsPlanned(c.node, &metav1.PartialObjectMetadata{ObjectMeta: after.ObjectMeta}); got != c.want {
 				t.Errorf("as planned: %t, want %t", got, c.want)
 			}
 		})

@@ -15,7 +15,7 @@ import (
 
 // late decides, then has another writer change the Node, then sends the patch.
 func late(w *world, write func()) error {
-	patch, err := NodePatch(w.node, w.decide().Node)
+	patch, err := NodeChange{Set: new(w.decide().Node)}.Patch(w.node)
 	if err != nil {
 		return err
 	}
@@ -103,7 +103,7 @@ func TestAsPlanned(t *testing.T) {
 			w := newWorld().labels("team=blue").annotations("example.com/note=hi").taints("t=1:NoSchedule")
 			w.note("there", "1")
 			change := w.decide().Node
-			patch, err := NodePatch(w.node, change)
+			patch, err := NodeChange{Set: &change}.Patch(w.node)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -112,7 +112,7 @@ func TestAsPlanned(t *testing.T) {
 				t.Fatal(err)
 			}
 			c.write(after)
-			if got := AsPlanned(w.node, change, &metav1.PartialObjectMetadata{ObjectMeta: after.ObjectMeta}); got != c.want {
+			if got := (NodeChange{Set: &change}).AsPlanned(w.node, &metav1.PartialObjectMetadata{ObjectMeta: after.ObjectMeta}); got != c.want {
 				t.Errorf("foreseen: %v", got)
 			}
 		})
@@ -124,7 +124,7 @@ func TestNodePatch_Text(t *testing.T) {
 	w.set.Spec.Template.Spec.Labels = map[string]string{"example.com/team": "blue"}
 	w.onNode("x", "y")
 	w.note("x", "y")
-	patch, err := NodePatch(w.node, w.decide().Node)
+	patch, err := NodeChange{Set: new(w.decide().Node)}.Patch(w.node)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -238,7 +238,7 @@ func TestDecide_LinksNodeToMachine(t *testing.T) {
 			if !c.writes {
 				return
 			}
-			patch, err := NodePatch(w.node, decision.Node)
+			patch, err := NodeChange{Set: &decision.Node}.Patch(w.node)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -248,7 +248,7 @@ func TestDecide_LinksNodeToMachine(t *testing.T) {
 				after.Labels["team"] != "blue" {
 				t.Errorf("%v: %v, %v", err, after.Annotations, after.Labels)
 			}
-			if !AsPlanned(w.node, decision.Node, &metav1.PartialObjectMetadata{ObjectMeta: after.ObjectMeta}) {
+			if !(NodeChange{Set: &decision.Node}).AsPlanned(w.node, &metav1.PartialObjectMetadata{ObjectMeta: after.ObjectMeta}) {
 				t.Error("the answer is not what was foreseen")
 			}
 		})

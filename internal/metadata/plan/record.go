@@ -83,7 +83,7 @@ func isRecordUpdate(record ownership.Record) bool { return record.Digest == "" &
 // must be the one that was read.
 func RecordPatch(node *corev1.Node, update RecordUpdate) ([]byte, error) {
 	b := &patchBuilder{}
-	b.guardRecord(node.Annotations, ownership.AnnotationRecord)
+	b.guardRecords(node.Annotations, ownership.AnnotationRecord)
 	for _, key := range update.Keys[ownership.Label].Sorted() {
 		b.TestEntry("/metadata/labels", node.Labels, key)
 	}

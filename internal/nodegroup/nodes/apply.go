@@ -46,7 +46,7 @@ func (rc *reconciliation) apply(ctx context.Context, decision *metadataplan.Grou
 		return out
 	}
 	out.postponed = false
-	patch, err := metadataplan.GroupPatch(rc.Node, decision.Change)
+	patch, err := metadataplan.NodeChange{Group: &decision.Change}.Patch(rc.Node)
 	if err != nil {
 		out.class, out.err = status.Denied, err
 		return out
@@ -58,7 +58,7 @@ func (rc *reconciliation) apply(ctx context.Context, decision *metadataplan.Grou
 			return expectations.Write{}, false
 		}
 		return expectations.Write{
-			Version: target.ResourceVersion, Exact: metadataplan.AsPlannedForGroup(rc.Node, decision.Change, target),
+			Version: target.ResourceVersion, Exact: metadataplan.NodeChange{Group: &decision.Change}.AsPlanned(rc.Node, target),
 			Taints: decision.Change.Results[ownership.Taint].Changed(),
 			// The guard goes on, or ends, with what the cache shows then.
 			Awaited: len(decision.Guarded) > 0,

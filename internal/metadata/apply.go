@@ -6,6 +6,7 @@ import (
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -16,6 +17,7 @@ import (
 	"github.com/drover-io/drover/internal/expectations"
 	"github.com/drover-io/drover/internal/metadata/pace"
 	"github.com/drover-io/drover/internal/metadata/plan"
+	"github.com/drover-io/drover/internal/nodegroup/nodes"
 	"github.com/drover-io/drover/internal/ownership"
 	"github.com/drover-io/drover/internal/status"
 )
@@ -23,23 +25,88 @@ import (
 // newNodeAge is how long a Node counts as new. Labels and taints that it gets only after its first Pods come too late.
 const newNodeAge = 10 * time.Minute
 
-// apply writes what was decided, the Machine before its Node: on OpenShift nodelink copies the Machine's entries to the Node, and would put back what
-// was removed only there. Before both, the Node's ownership record is written where only the Machine's value shows that the Node's is Drover's.
-func (rc *reconciliation) apply(ctx context.Context, decision *plan.Decision, requeue controller.Requeue) written {
-	out := written{class: status.OK, requeue: requeue}
+// isDue reports whether what was decided is to be written now, or how long it waits for its turn.
+func (rc *reconciliation) isDue(decision *plan.Decision) (due bool, wait time.Duration) {
 	if !decision.Machine.Write && !decision.Node.Write {
-		return out
+		return false, 0
 	}
 	urgent := decision.Drift || rc.rewritesMachine(decision) || rc.isNewNode(decision)
-	if out.wait = rc.limiter.Reserve(rc.key, urgent, rc.now); out.wait > 0 {
-		return out
+	wait = rc.limiter.Reserve(rc.key, urgent, rc.now)
+	return wait == 0, wait
+}
+
+// writeMachine writes the Machine, before its Node: on OpenShift nodelink copies the Machine's entries to the Node, and would put back what was removed
+// only there. Before both, the Node's ownership record is written where only the Machine's value shows that the Node's is Drover's.
+func (w *work) writeMachine(ctx context.Context) {
+	if !w.due {
+		return
 	}
-	for _, write := range []func(context.Context, *plan.Decision) written{rc.writeRecord, rc.writeMachine, rc.writeNode} {
-		if out = out.and(write(ctx, decision)); out.class != status.OK {
-			break
+	w.applied = w.applied.and(w.rc.writeRecord(ctx, &w.decision))
+	if w.applied.class == status.OK {
+		if w.decision.RecordUpdate.Write() {
+			w.node = plan.WithRecord(w.rc.node, w.decision.RecordUpdate)
+		}
+		w.applied = w.applied.and(w.rc.writeMachine(ctx, &w.decision))
+	}
+}
+
+// writeNode writes a Node for its MachineSet and its NodeGroup, in one patch where it can: w and group may be nil, and what may not be written yet is
+// left out. inSet reports that the Node has a MachineSet. It returns what has come of it for the group.
+func (r *Reconciler) writeNode(ctx context.Context, w *work, group *nodes.Work, inSet bool) (version string, err error) {
+	var set, ofGroup *nodeWrite
+	if w != nil && w.applied.class == status.OK {
+		// What one layer changes, the other may wait for.
+		set = &nodeWrite{node: w.node, change: plan.NodeChange{Set: &w.decision.Node}, awaited: group != nil && group.Concerned()}
+	}
+	if group != nil && group.Node() != nil {
+		ofGroup = &nodeWrite{node: group.Node(), change: plan.NodeChange{Group: group.Change()}, awaited: group.Awaited() || inSet}
+	}
+	if set != nil && ofGroup != nil {
+		if set.node.ResourceVersion != ofGroup.node.ResourceVersion {
+			// One of them has seen an older Node.
+			group.Postpone(controller.CatchUp)
+			ofGroup = nil
+		} else {
+			both := nodeWrite{node: set.node, change: plan.NodeChange{Set: set.change.Set, Group: ofGroup.change.Group}, awaited: ofGroup.awaited}
+			version, err = r.patchNode(ctx, &both)
+			if status.Classify(err) != status.Denied {
+				w.finishNode(err)
+				return version, err
+			}
+			// What one of them declares may be what the API server denies.
 		}
 	}
-	return out
+	if set != nil {
+		_, err := r.patchNode(ctx, set)
+		w.finishNode(err)
+	}
+	if ofGroup != nil {
+		return r.patchNode(ctx, ofGroup)
+	}
+	return "", nil
+}
+
+// nodeWrite is a write of a Node.
+type nodeWrite struct {
+	node   *corev1.Node
+	change plan.NodeChange
+	// awaited reports whether a reconciliation is to follow when the cache shows the write.
+	awaited bool
+}
+
+// patchNode sends one patch of a Node, and returns its version then.
+func (r *Reconciler) patchNode(ctx context.Context, write *nodeWrite) (version string, err error) {
+	patch, err := write.change.Patch(write.node)
+	if err != nil {
+		return "", apierrors.NewBadRequest(err.Error())
+	}
+	target := metadataOf(corev1.SchemeGroupVersion.WithKind("Node"), write.node)
+	err = r.send(ctx, write.node.UID, target, client.RawPatch(types.JSONPatchType, patch), func() expectations.Write {
+		return expectations.Write{
+			Version: target.ResourceVersion, Exact: write.change.AsPlanned(write.node, target), Taints: write.change.ChangesTaints(), Awaited: write.awaited,
+		}
+	})
+	return target.ResourceVersion, err
 }
 
 // isNewNode reports whether the Node has just registered and has nothing yet. Such a Node does not wait behind a rollout to those that exist; the
@@ -105,47 +172,41 @@ func (rc *reconciliation) writeMachine(ctx context.Context, decision *plan.Decis
 	return out
 }
 
-func (rc *reconciliation) writeNode(ctx context.Context, decision *plan.Decision) written {
-	change, node := decision.Node, rc.node
-	if !change.Write {
-		return written{class: status.OK}
-	}
-	if decision.RecordUpdate.Write() {
-		node = plan.WithRecord(rc.node, decision.RecordUpdate)
-	}
-	patch, err := plan.NodeChange{Set: &change}.Patch(node)
-	if err != nil {
-		return written{class: status.Denied, err: err, object: rc.node}
-	}
-	rewrites := rc.rewritesRecord(decision) || rc.rewritesNode(decision)
-	target := metadataOf(corev1.SchemeGroupVersion.WithKind("Node"), node)
-	class, err := rc.patch(ctx, "node", node.UID, target, client.RawPatch(types.JSONPatchType, patch), func() expectations.Write {
-		return expectations.Write{
-			Version: target.ResourceVersion, Exact: plan.NodeChange{Set: &change}.AsPlanned(node, target), Taints: change.Results[ownership.Taint].Changed(),
-		}
-	})
+// finishNode notes what has come of the write of the Node.
+func (w *work) finishNode(err error) {
+	rc, change := w.rc, w.decision.Node
+	class := status.Classify(err)
+	rc.metrics.writes.WithLabelValues("node", string(class)).Inc()
+	rewrites := rc.rewritesRecord(&w.decision) || rc.rewritesNode(&w.decision)
 	out := written{class: class, err: err, object: rc.node, wroteNode: class == status.OK}
 	if out.wroteNode {
-		rc.tracker.recordWrite(plan.OnNode, rc.key, rc.nodeRevision(decision))
-		if (rewrites || decision.Drift) && rc.recordRepair(plan.OnNode, rc.node, change, rewrites) {
+		rc.tracker.recordWrite(plan.OnNode, rc.key, rc.nodeRevision(&w.decision))
+		if (rewrites || w.decision.Drift) && rc.recordRepair(plan.OnNode, rc.node, change, rewrites) {
 			out.requeue.In(0)
 		}
 	}
-	return out
+	w.applied = w.applied.and(out)
 }
 
-// patch sends one patch of the object with a UID. The API server returns only metadata, which is all that is needed of its answer; expected
-// returns what is expected of the cache then.
-func (rc *reconciliation) patch(
-	ctx context.Context, kind string, uid types.UID, target *metav1.PartialObjectMetadata, patch client.Patch, expected func() expectations.Write,
-) (status.Class, error) {
-	var err error
-	rc.versions.Send(string(uid), func() (expectations.Write, bool) {
-		if err = rc.writer.Patch(ctx, target, patch, FieldOwner); err != nil {
+// send sends one patch of the object with a UID. The API server returns only metadata, which is all that is needed of its answer; expected returns
+// what is expected of the cache then.
+func (r *Reconciler) send(
+	ctx context.Context, uid types.UID, target *metav1.PartialObjectMetadata, patch client.Patch, expected func() expectations.Write,
+) (err error) {
+	r.versions.Send(string(uid), func() (expectations.Write, bool) {
+		if err = r.writer.Patch(ctx, target, patch, FieldOwner); err != nil {
 			return expectations.Write{}, false
 		}
 		return expected(), true
 	})
+	return err
+}
+
+// patch is send for an object of the reconciliation, and counts it.
+func (rc *reconciliation) patch(
+	ctx context.Context, kind string, uid types.UID, target *metav1.PartialObjectMetadata, patch client.Patch, expected func() expectations.Write,
+) (status.Class, error) {
+	err := rc.send(ctx, uid, target, patch, expected)
 	class := status.Classify(err)
 	rc.metrics.writes.WithLabelValues(kind, string(class)).Inc()
 	if class == status.OK {

@@ -2,6 +2,7 @@ package metadata
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -17,8 +18,10 @@ import (
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/controller"
 	"github.com/drover-io/drover/internal/expectations"
+	"github.com/drover-io/drover/internal/machineapi"
 	"github.com/drover-io/drover/internal/metadata/pace"
 	"github.com/drover-io/drover/internal/metadata/plan"
+	"github.com/drover-io/drover/internal/nodegroup/nodes"
 	"github.com/drover-io/drover/internal/ownership"
 	"github.com/drover-io/drover/internal/status"
 )
@@ -31,6 +34,10 @@ const FieldOwner = client.FieldOwner("drover-metadata")
 
 // Options configure the controller.
 type Options struct {
+	// Templates reports whether Machines and Nodes get what MachineSets declare: Machines are served, and the capability metadata is on.
+	Templates bool
+	// Groups decides what Nodes get from their NodeGroups; nil where there are none.
+	Groups *nodes.Reconciler
 	// Workers is how many Machines are reconciled at once; less than one counts as one.
 	Workers int
 	// Limiter bounds the rate of writes; nil for no bound.
@@ -56,8 +63,10 @@ type Options struct {
 	Live *expectations.Live
 }
 
-// Reconciler reconciles Machines.
+// Reconciler reconciles Nodes, and Machines without one.
 type Reconciler struct {
+	templates   bool
+	groups      *nodes.Reconciler
 	cache       client.Reader
 	writer      client.Writer
 	recorder    record.EventRecorder
@@ -98,10 +107,14 @@ func NewReconciler(cache client.Reader, writer client.Writer, recorder record.Ev
 		link: options.Link, linkChanged: options.LinkChanged, guardedOf: options.Guarded, groupedOf: options.Grouped,
 		machineSets: newMachineSets(cache),
 		tracker:     newTracker(metrics, options.Clock.Now()),
-		contention:  pace.NewContention(),
 		limiter:     options.Limiter,
-		versions:    expectations.NewObjects(options.Live, options.Clock),
-		conflicts:   controller.NewConflicts(),
+		templates:   options.Templates, groups: options.Groups,
+		conflicts: controller.NewConflicts(),
+	}
+	if r.groups != nil {
+		r.versions, r.contention = r.groups.Shared()
+	} else {
+		r.versions, r.contention = expectations.NewObjects(options.Live, options.Clock), pace.NewContention()
 	}
 	if rollout := options.Rollout; rollout != nil {
 		r.admissions = &admissions{}
@@ -116,7 +129,7 @@ func Run(ctx context.Context, cache ctrlcache.Cache, writer client.Writer, recor
 	r := NewReconciler(cache, writer, recorder, metrics, options)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
-		return controller.Run(ctx, r, controller.Options{Name: Name, LogKey: "machine", Workers: options.Workers}, r.sources(cache)...)
+		return controller.Run(ctx, r, controller.Options{Name: Name, LogKey: "object", Workers: options.Workers}, r.sources(cache)...)
 	})
 	if r.admissions != nil {
 		w := newWaves(r, options.Rollout, options.Rollouts)
@@ -158,32 +171,142 @@ func (o written) and(next written) written {
 
 var _ reconcile.Reconciler = (*Reconciler)(nil)
 
-// Reconcile makes a Machine and its Node carry what their MachineSet declares.
+// Reconcile makes a Node, and the Machine that names it, carry what their MachineSet and NodeGroup declare. A request with a namespace is for a Machine
+// without a Node. The Machine and its Node are written in one go: which entries of the Node are Drover's follows from the Machine before its change.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
-	key := request.NamespacedName
+	if request.Namespace != "" {
+		return r.reconcileMachine(ctx, request.NamespacedName)
+	}
+	works, err := r.beginMachines(ctx, request.Name)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	var of *work // the one that writes the Node
+	inSet := false
+	for _, w := range works {
+		inSet = inSet || w.rc != nil && w.rc.set != nil
+		if w.due && w.decision.Node.Write {
+			of = w
+		}
+	}
+	var group *nodes.Work
+	if r.groups != nil {
+		group = r.groups.Begin(ctx, request, of != nil)
+	}
+	for _, w := range works {
+		w.writeMachine(ctx)
+	}
+	version, groupErr := r.writeNode(ctx, of, group, inSet)
+	var results results
+	for _, w := range works {
+		results.add(w.end(ctx))
+	}
+	if group != nil {
+		results.add(group.End(ctx, version, groupErr))
+	}
+	return results.merged()
+}
+
+// reconcileMachine is Reconcile for a Machine without a Node.
+func (r *Reconciler) reconcileMachine(ctx context.Context, key types.NamespacedName) (reconcile.Result, error) {
 	observed, err := r.observe(ctx, key)
+	if observed != nil && machineapi.NodeName(observed.machine) != "" {
+		// The request for the Node comes with the event of its name.
+		return reconcile.Result{}, nil
+	}
+	w := r.begin(ctx, key, observed, err)
+	w.writeMachine(ctx)
+	return w.end(ctx)
+}
+
+// results are those of the layers of a Node.
+type results struct {
+	requeue controller.Requeue
+	errs    []error
+}
+
+func (r *results) add(result reconcile.Result, err error) {
+	if r.errs = append(r.errs, err); result.RequeueAfter > 0 {
+		r.requeue.In(result.RequeueAfter)
+	}
+}
+
+// merged returns the error of any layer, or the time of the first that is to be reconciled again.
+func (r *results) merged() (reconcile.Result, error) {
+	if err := errors.Join(r.errs...); err != nil {
+		return reconcile.Result{}, err
+	}
+	return reconcile.Result{RequeueAfter: r.requeue.Delay()}, nil
+}
+
+// beginMachines begins the work on all Machines that name a Node; usually there is one.
+func (r *Reconciler) beginMachines(ctx context.Context, node string) ([]*work, error) {
+	if !r.templates {
+		return nil, nil
+	}
+	on, err := r.observeNamed(ctx, node)
+	if err != nil {
+		return nil, err
+	}
+	works := make([]*work, len(on.machines))
+	for i := range on.machines {
+		machine := &on.machines[i]
+		observed, err := r.observeMachine(ctx, machine, &on)
+		works[i] = r.begin(ctx, client.ObjectKeyFromObject(machine), observed, err)
+	}
+	return works, nil
+}
+
+// work is what a reconciliation does about one Machine, and about its Node for its MachineSet.
+type work struct {
+	rc       *reconciliation
+	decision plan.Decision
+	applied  written
+	// due reports that what was decided is to be written. node is the Node with what has been recorded on it before the Machine was written.
+	due  bool
+	node *corev1.Node
+	// waits reports that the waves of the MachineSet have not reached the Node.
+	waits  bool
+	result reconcile.Result
+	err    error
+}
+
+// begin decides what a Machine and its Node get from their MachineSet, by what was observed of them, or could not be.
+func (r *Reconciler) begin(ctx context.Context, key types.NamespacedName, observed *observation, err error) *work {
 	switch {
 	case err != nil:
-		return reconcile.Result{}, err
+		return &work{err: err}
 	case observed == nil:
 		r.tracker.forgetMachine(key)
 		r.conflicts.Forget(key)
-		return reconcile.Result{}, nil
+		return &work{}
 	}
 	r.reportAmbiguity(ctx, observed)
 	r.trackRollout(ctx, observed.set)
 	if observed.pending {
-		return reconcile.Result{RequeueAfter: controller.CatchUp}, nil
+		return &work{result: reconcile.Result{RequeueAfter: controller.CatchUp}}
 	}
 	rc := &reconciliation{Reconciler: r, observation: observed, key: key, now: r.clock.Now()}
-	decision, requeue := rc.decide()
-	if rc.awaitsWave(&decision) {
-		rc.reportUnfinished(decision.State, &written{})
-		return reconcile.Result{RequeueAfter: requeue.Delay()}, nil
+	w := &work{rc: rc, node: rc.node}
+	w.decision, w.applied.requeue = rc.decide()
+	w.applied.class = status.OK
+	if w.waits = rc.awaitsWave(&w.decision); !w.waits {
+		w.due, w.applied.wait = rc.isDue(&w.decision)
 	}
-	applied := rc.apply(ctx, &decision, requeue)
-	rc.report(ctx, &decision, &applied)
-	return rc.result(&applied)
+	return w
+}
+
+// end reports what has come of the work.
+func (w *work) end(ctx context.Context) (reconcile.Result, error) {
+	switch {
+	case w.rc == nil:
+		return w.result, w.err
+	case w.waits:
+		w.rc.reportUnfinished(w.decision.State, &written{})
+		return reconcile.Result{RequeueAfter: w.applied.requeue.Delay()}, nil
+	}
+	w.rc.report(ctx, &w.decision, &w.applied)
+	return w.rc.result(&w.applied)
 }
 
 // decide returns what is to be done, and when the first key may be written again that is left alone until then.

@@ -64,7 +64,7 @@ func newFixture(t *testing.T, options Options, objects ...client.Object) *fixtur
 		t.Fatal(err)
 	}
 	s.client, s.gather = builder.Build(), registry
-	options.Clock, options.Protected = s.clock, ownership.DefaultProtected()
+	options.Clock, options.Protected, options.Templates = s.clock, ownership.DefaultProtected(), true
 	s.Reconciler = NewReconciler(s.client, s.client, s.events, metrics, options)
 	return s
 }
@@ -84,7 +84,11 @@ func machineOf(set *machinev1beta1.MachineSet, name, node string) *machinev1beta
 func (s *fixture) reconcile(t *testing.T, machine string) (result reconcile.Result, sent string, err error) {
 	t.Helper()
 	s.patches = nil
-	result, err = s.Reconcile(t.Context(), reconcile.Request{NamespacedName: named(machine)})
+	found := &machinev1beta1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: named(machine).Namespace, Name: machine}}
+	if err := s.client.Get(t.Context(), named(machine), found); client.IgnoreNotFound(err) != nil {
+		t.Fatal(err)
+	}
+	result, err = s.Reconcile(t.Context(), requestFor(found))
 	return result, strings.Join(s.patches, " "), err
 }
 

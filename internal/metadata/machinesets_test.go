@@ -158,7 +158,7 @@ func TestObserve_CacheFails(t *testing.T) {
 			t.Errorf("MachineSet: %v", err)
 		}
 	}
-	if err := s.observeNode(t.Context(), &observation{machine: owned}); !errors.Is(err, errReader) {
+	if _, err := s.observeNamed(t.Context(), "n"); !errors.Is(err, errReader) {
 		t.Errorf("node: %v", err)
 	}
 	if got := s.machineSetToMachines(t.Context(), setOf("a", blue)); len(got) != 0 {

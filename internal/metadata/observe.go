@@ -39,6 +39,39 @@ type observation struct {
 	pending bool
 }
 
+// namedNode is a Node with the Machines that name it in status.nodeRef.
+type namedNode struct {
+	// node is nil where there is none of that name.
+	node     *corev1.Node
+	machines []machinev1beta1.Machine
+	// active is how many of the Machines are not being deleted.
+	active int
+}
+
+// observeNamed reads the Node of a name and its Machines; nothing for an empty name.
+func (r *Reconciler) observeNamed(ctx context.Context, name string) (n namedNode, err error) {
+	if name == "" {
+		return n, nil
+	}
+	if n.machines, err = lookup.MachinesOfNode(ctx, r.cache, name); err != nil {
+		return n, err
+	}
+	for i := range n.machines {
+		if n.machines[i].DeletionTimestamp == nil {
+			n.active++
+		}
+	}
+	node := &corev1.Node{}
+	switch err = r.cache.Get(ctx, types.NamespacedName{Name: name}, node); {
+	case apierrors.IsNotFound(err):
+		return n, nil
+	case err != nil:
+		return n, fmt.Errorf("reading Node %s: %w", name, err)
+	}
+	n.node = node
+	return n, undecodable.CheckAll(n.machines)
+}
+
 // observe reads the Machine, its MachineSet and its Node; nil when there is nothing to do for the Machine.
 func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (*observation, error) {
 	machine := &machinev1beta1.Machine{}
@@ -48,7 +81,17 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (*ob
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("reading Machine %s: %w", key, err)
-	case machine.DeletionTimestamp != nil:
+	}
+	on, err := r.observeNamed(ctx, machineapi.NodeName(machine))
+	if err != nil {
+		return nil, err
+	}
+	return r.observeMachine(ctx, machine, &on)
+}
+
+// observeMachine reads what a Machine depends on; nil when there is nothing to do for it. on is the Node that it names.
+func (r *Reconciler) observeMachine(ctx context.Context, machine *machinev1beta1.Machine, on *namedNode) (*observation, error) {
+	if machine.DeletionTimestamp != nil {
 		// Its Node is drained and deleted: new labels and taints would only disturb that.
 		return nil, nil
 	}
@@ -67,8 +110,9 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (*ob
 	} else {
 		observed.ambiguous = sets
 	}
-	if err := r.observeNode(ctx, observed); err != nil {
-		return nil, err
+	if on.node != nil {
+		observed.node, observed.nodeShared = on.node, on.active > 1
+		observed.pending = observed.pending || r.versions.Pending(ctx, on.node)
 	}
 	if err := r.observeGroup(ctx, observed); err != nil {
 		return nil, err
@@ -115,35 +159,5 @@ func (r *Reconciler) observeGuard(ctx context.Context, observed *observation) (e
 		guarded = guarded.Minus(ownership.KeysOf(created))
 	}
 	observed.guardedBy, observed.guarded, observed.refused = group, guarded, group == "" && guarded.Len() > 0
-	return nil
-}
-
-func (r *Reconciler) observeNode(ctx context.Context, observed *observation) error {
-	name := machineapi.NodeName(observed.machine)
-	if name == "" {
-		return nil
-	}
-	node := &corev1.Node{}
-	err := r.cache.Get(ctx, types.NamespacedName{Name: name}, node)
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil
-	case err != nil:
-		return fmt.Errorf("reading Node %s: %w", name, err)
-	}
-	observed.node = node
-	observed.pending = observed.pending || r.versions.Pending(ctx, node)
-	machines, err := lookup.MachinesOfNode(ctx, r.cache, name)
-	if err == nil {
-		err = undecodable.CheckAll(machines)
-	}
-	if err != nil {
-		return err
-	}
-	for i := range machines {
-		if machines[i].UID != observed.machine.UID && machines[i].DeletionTimestamp == nil {
-			observed.nodeShared = true
-		}
-	}
 	return nil
 }

@@ -207,8 +207,8 @@ func TestReconcile_MissingObjects(t *testing.T) {
 func TestReconcile_SharedNode(t *testing.T) {
 	set := setOf("a", blue)
 	s := newFixture(t, Options{}, set, machineOf(set, "m1", "n1"), machineOf(set, "m2", "n1"), builder.Node("n1"))
-	s.must(t, "m1", "Machine/m1")
-	if got := s.metric(t, nodesDoc.Name, "a", "machines", string(plan.Held)); got != 1 {
+	s.must(t, "m1", "Machine/m1 Machine/m2")
+	if got := s.metric(t, nodesDoc.Name, "a", "machines", string(plan.Held)); got != 2 {
 		t.Errorf("%v held", got)
 	}
 }

@@ -39,6 +39,18 @@ func Kinds() []client.Object {
 // sources are the controller's watches, each with its reason.
 func (r *Reconciler) sources(cache ctrlcache.Cache) []source.Source {
 	sources := []source.Source{
+		// A Node registers, joins or leaves a group, or is edited manually.
+		watch.Source(cache, &corev1.Node{}, watch.Handler[*corev1.Node]{
+			Created: r.nodeCreated, Updated: r.nodeUpdated, Deleted: r.nodeDeleted,
+		}),
+	}
+	if r.groups != nil {
+		sources = append(sources, r.groups.Sources(cache)...)
+	}
+	if !r.templates {
+		return sources
+	}
+	sources = append(sources,
 		// What a MachineSet declares applies to all of its Machines.
 		watch.Source(cache, &machinev1beta1.MachineSet{}, watch.Handler[*machinev1beta1.MachineSet]{
 			Created: r.setCreated, Updated: r.setUpdated, Deleted: r.setDeleted,
@@ -47,19 +59,15 @@ func (r *Reconciler) sources(cache ctrlcache.Cache) []source.Source {
 		watch.Source(cache, &machinev1beta1.Machine{}, watch.Handler[*machinev1beta1.Machine]{
 			Created: r.machineCreated, Updated: r.machineUpdated, Deleted: r.machineDeleted,
 		}),
-		// A Node registers again, or is edited manually.
-		watch.Source(cache, &corev1.Node{}, watch.Handler[*corev1.Node]{
-			Created: r.nodeCreated, Updated: r.nodeUpdated, Deleted: r.nodeDeleted,
-		}),
 		// The machine controller starts or stops, and with it the annotation of Nodes that names their Machines.
 		source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 			go r.followLink(ctx, watch.NewQueue(queue))
 			return nil
 		}),
-	}
+	)
 	if r.admissions != nil {
 		// The waves of its MachineSet have reached a Node.
-		sources = append(sources, r.admissions.admitted.Source(r.nodeToMachines))
+		sources = append(sources, r.admissions.admitted.Source(func(_ context.Context, node string) []reconcile.Request { return requestForNode(node) }))
 	}
 	return sources
 }
@@ -78,7 +86,7 @@ func (r *Reconciler) followLink(ctx context.Context, queue watch.Queue) {
 			continue
 		}
 		for i := range machines.Items {
-			queue.Add(watch.PriorityStartup, watch.RequestFor(&machines.Items[i]))
+			queue.Add(watch.PriorityStartup, requestFor(&machines.Items[i]))
 		}
 	}
 }
@@ -88,7 +96,7 @@ func (r *Reconciler) setCreated(ctx context.Context, queue watch.Queue, set *mac
 	r.tracker.startRollout(plan.DeclarationOf(set), keysOf(members), set.CreationTimestamp.Time, r.clock.Now())
 	r.reportSelector(ctx, set)
 	if !initial {
-		queue.Add(watch.PriorityNormal, members...)
+		queue.Add(watch.PriorityNormal, requestsFor(members)...)
 	}
 }
 
@@ -109,19 +117,19 @@ func (r *Reconciler) setUpdated(ctx context.Context, queue watch.Queue, before, 
 	r.tracker.startRollout(declaration, keysOf(members), after.CreationTimestamp.Time, r.clock.Now())
 	log.FromContext(ctx).Info("MachineSet changed", "machineset", declaration.Key.String(), "generation", declaration.Generation,
 		"machines", len(members), "paused", declaration.Paused)
-	queue.Add(watch.PriorityNormal, members...)
+	queue.Add(watch.PriorityNormal, requestsFor(members)...)
 }
 
 func (r *Reconciler) setDeleted(ctx context.Context, queue watch.Queue, set *machinev1beta1.MachineSet) {
 	key := client.ObjectKeyFromObject(set)
-	queue.Add(watch.PriorityNormal, r.machineSetToMachines(ctx, set)...)
+	queue.Add(watch.PriorityNormal, requestsFor(r.machineSetToMachines(ctx, set))...)
 	r.machineSets.forget(key)
 	r.tracker.forgetSet(key)
 }
 
 // machineSetToMachines returns every Machine that may belong to a MachineSet: those that it owns, and those without a controller that its selector
 // matches.
-func (r *Reconciler) machineSetToMachines(ctx context.Context, set *machinev1beta1.MachineSet) []reconcile.Request {
+func (r *Reconciler) machineSetToMachines(ctx context.Context, set *machinev1beta1.MachineSet) (found []*machinev1beta1.Machine) {
 	machines, err := lookup.MachinesOfSet(ctx, r.cache, set.Namespace, set.UID)
 	if err != nil {
 		log.FromContext(ctx).Error(err, "cannot enqueue the Machines of a MachineSet", "machineset", client.ObjectKeyFromObject(set).String())
@@ -129,52 +137,73 @@ func (r *Reconciler) machineSetToMachines(ctx context.Context, set *machinev1bet
 	}
 	// An invalid selector selects no Machine.
 	membership, _ := machineapi.MembershipOf(set)
-	var requests []reconcile.Request
 	for i := range machines {
 		machine := &machines[i]
 		// This is wider than membership: a Machine that two sets select belongs to neither, and is reconciled when one of them goes.
 		if machine.DeletionTimestamp == nil && (metav1.GetControllerOfNoCopy(machine) != nil || membership.Selects(machine)) {
-			requests = append(requests, watch.RequestFor(machine))
+			found = append(found, machine)
 		}
 	}
-	return requests
+	return found
 }
 
-func keysOf(requests []reconcile.Request) []types.NamespacedName {
-	out := make([]types.NamespacedName, len(requests))
-	for i := range requests {
-		out[i] = requests[i].NamespacedName
+func keysOf(machines []*machinev1beta1.Machine) []types.NamespacedName {
+	out := make([]types.NamespacedName, len(machines))
+	for i := range machines {
+		out[i] = client.ObjectKeyFromObject(machines[i])
 	}
 	return out
 }
 
-func (r *Reconciler) machineCreated(ctx context.Context, queue watch.Queue, machine *machinev1beta1.Machine, initial bool) {
-	if initial {
-		queue.Add(watch.PriorityStartup, watch.RequestFor(machine))
-		return
+// requestFor returns the request for a Machine: that for its Node, if it has one.
+func requestFor(machine *machinev1beta1.Machine) reconcile.Request {
+	if node := machineapi.NodeName(machine); node != "" {
+		return reconcile.Request{NamespacedName: types.NamespacedName{Name: node}}
 	}
-	queue.Add(watch.PriorityHigh, watch.RequestFor(machine))
-	queue.Add(watch.PriorityHigh, r.nodeToMachines(ctx, machineapi.NodeName(machine))...)
+	return watch.RequestFor(machine)
 }
 
-func (r *Reconciler) machineUpdated(ctx context.Context, queue watch.Queue, before, after *machinev1beta1.Machine) {
+func requestsFor(machines []*machinev1beta1.Machine) []reconcile.Request {
+	requests := make([]reconcile.Request, len(machines))
+	for i := range machines {
+		requests[i] = requestFor(machines[i])
+	}
+	return requests
+}
+
+// requestForNode returns the request for a Node; none for an empty name.
+func requestForNode(name string) []reconcile.Request {
+	if name == "" {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: name}}}
+}
+
+func (r *Reconciler) machineCreated(_ context.Context, queue watch.Queue, machine *machinev1beta1.Machine, initial bool) {
+	priority := watch.PriorityHigh
+	if initial {
+		priority = watch.PriorityStartup
+	}
+	queue.Add(priority, requestFor(machine))
+}
+
+func (r *Reconciler) machineUpdated(_ context.Context, queue watch.Queue, before, after *machinev1beta1.Machine) {
 	if before.ResourceVersion == after.ResourceVersion || sameMachine(before, after) {
 		return
 	}
 	r.versions.Handle(string(after.UID), func() {
 		// The patch of a Machine names a resourceVersion, so that no change of another writer is ignored with it.
 		if last, own := r.versions.Own(string(after.UID), after.ResourceVersion); !own || last.Awaited {
-			r.enqueueMachine(ctx, queue, before, after)
+			r.enqueueMachine(queue, before, after)
 		}
 	})
 }
 
-func (r *Reconciler) enqueueMachine(ctx context.Context, queue watch.Queue, before, after *machinev1beta1.Machine) {
-	queue.Add(watch.PriorityHigh, watch.RequestFor(after))
-	if machineapi.NodeName(before) != machineapi.NodeName(after) || before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() {
-		// Another Machine that names one of the two Nodes may now be the only one, or no longer.
-		queue.Add(watch.PriorityHigh, r.nodeToMachines(ctx, machineapi.NodeName(before))...)
-		queue.Add(watch.PriorityHigh, r.nodeToMachines(ctx, machineapi.NodeName(after))...)
+func (r *Reconciler) enqueueMachine(queue watch.Queue, before, after *machinev1beta1.Machine) {
+	queue.Add(watch.PriorityHigh, requestFor(after))
+	if node := machineapi.NodeName(before); node != machineapi.NodeName(after) {
+		// Another Machine that names that Node may now be the only one.
+		queue.Add(watch.PriorityHigh, requestForNode(node)...)
 	}
 }
 
@@ -189,7 +218,7 @@ func sameMachine(before, after *machinev1beta1.Machine) bool {
 		})
 }
 
-func (r *Reconciler) machineDeleted(ctx context.Context, queue watch.Queue, machine *machinev1beta1.Machine) {
+func (r *Reconciler) machineDeleted(_ context.Context, queue watch.Queue, machine *machinev1beta1.Machine) {
 	key := client.ObjectKeyFromObject(machine)
 	r.tracker.forgetMachine(key)
 	r.limiter.Forget(key)
@@ -197,17 +226,19 @@ func (r *Reconciler) machineDeleted(ctx context.Context, queue watch.Queue, mach
 	r.versions.Forget(string(machine.UID))
 	r.contention.Forget(plan.OnMachine, key.String())
 	r.metrics.failures.DeleteLabelValues(machine.Name)
-	queue.Add(watch.PriorityHigh, r.nodeToMachines(ctx, machineapi.NodeName(machine))...)
+	queue.Add(watch.PriorityHigh, requestForNode(machineapi.NodeName(machine))...)
 }
 
-func (r *Reconciler) nodeCreated(ctx context.Context, queue watch.Queue, node *corev1.Node, initial bool) {
-	if !initial {
-		queue.Add(watch.PriorityHigh, r.nodeToMachines(ctx, node.Name)...)
+func (r *Reconciler) nodeCreated(_ context.Context, queue watch.Queue, node *corev1.Node, initial bool) {
+	priority := watch.PriorityHigh
+	if initial {
+		priority = watch.PriorityStartup
 	}
+	queue.Add(priority, requestForNode(node.Name)...)
 }
 
 // nodeUpdated ignores the status, which changes with every heartbeat.
-func (r *Reconciler) nodeUpdated(ctx context.Context, queue watch.Queue, before, after *corev1.Node) {
+func (r *Reconciler) nodeUpdated(_ context.Context, queue watch.Queue, before, after *corev1.Node) {
 	sameTaints := slices.EqualFunc(before.Spec.Taints, after.Spec.Taints, func(a, b corev1.Taint) bool {
 		return a.MatchTaint(&b) && a.Value == b.Value
 	})
@@ -225,31 +256,18 @@ func (r *Reconciler) nodeUpdated(ctx context.Context, queue watch.Queue, before,
 			// have been written that still wait for their turn.
 			priority = watch.PriorityStartup
 		}
-		queue.Add(priority, r.nodeToMachines(ctx, after.Name)...)
+		queue.Add(priority, requestForNode(after.Name)...)
 	})
 }
 
-func (r *Reconciler) nodeDeleted(ctx context.Context, queue watch.Queue, node *corev1.Node) {
+func (r *Reconciler) nodeDeleted(_ context.Context, queue watch.Queue, node *corev1.Node) {
 	r.versions.Forget(string(node.UID))
 	r.contention.Forget(plan.OnNode, node.Name)
+	if r.groups != nil {
+		r.groups.NodeDeleted(node)
+	}
 	r.metrics.failures.DeleteLabelValues(node.Name)
-	queue.Add(watch.PriorityHigh, r.nodeToMachines(ctx, node.Name)...)
-}
-
-// nodeToMachines returns the Machines that name a Node; none for an empty name.
-func (r *Reconciler) nodeToMachines(ctx context.Context, node string) []reconcile.Request {
-	if node == "" {
-		return nil
-	}
-	machines, err := lookup.MachinesOfNode(ctx, r.cache, node)
-	if err != nil {
-		log.FromContext(ctx).Error(err, "cannot find the Machine of a Node", "node", node)
-	}
-	requests := make([]reconcile.Request, len(machines))
-	for i := range machines {
-		requests[i] = watch.RequestFor(&machines[i])
-	}
-	return requests
+	queue.Add(watch.PriorityHigh, requestForNode(node.Name)...)
 }
 
 // sources are the watches of the controller of waves, each with its reason.
@@ -334,13 +352,12 @@ func (w *waves) machineToMachineSets(ctx context.Context, machine *machinev1beta
 
 // nodeToMachineSets returns the MachineSets of the Machines that name a Node.
 func (w *waves) nodeToMachineSets(ctx context.Context, node string) (requests []reconcile.Request) {
-	for _, request := range w.nodeToMachines(ctx, node) {
-		machine := &machinev1beta1.Machine{}
-		if err := w.cache.Get(ctx, request.NamespacedName, machine); err != nil {
-			// The event of its deletion comes.
-			continue
-		}
-		requests = append(requests, w.machineToMachineSets(ctx, machine)...)
+	machines, err := lookup.MachinesOfNode(ctx, w.cache, node)
+	if err != nil {
+		log.FromContext(ctx).Error(err, "cannot find the Machine of a Node", "node", node)
+	}
+	for i := range machines {
+		requests = append(requests, w.machineToMachineSets(ctx, &machines[i])...)
 	}
 	return requests
 }

@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -154,17 +155,18 @@ func hashOf(text string) uint64 {
 // are not written, and those that have not got what is declared and do not get it, since they are paused for example: a kubelet must not make a wave
 // an empty one by that.
 func (w *waves) nodesOf(ctx context.Context, set *machineSet) (nodes []rollout.Node, held ownership.Keys, err error) {
-	requests := w.machineSetToMachines(ctx, set.MachineSet)
-	nodes, held = make([]rollout.Node, 0, len(requests)), ownership.Keys{}
-	for _, request := range requests {
-		observed, err := w.observe(ctx, request.NamespacedName)
+	machines := w.machineSetToMachines(ctx, set.MachineSet)
+	nodes, held = make([]rollout.Node, 0, len(machines)), ownership.Keys{}
+	for _, machine := range machines {
+		key := client.ObjectKeyFromObject(machine)
+		observed, err := w.observe(ctx, key)
 		switch {
 		case err != nil:
 			return nil, nil, err
 		case observed == nil || observed.node == nil || observed.nodeShared || observed.set == nil || observed.set.UID != set.UID:
 			continue
 		}
-		if node := w.nodeOf(observed, request.NamespacedName); node.Metadata.Reached || node.Metadata.Change.Write {
+		if node := w.nodeOf(observed, key); node.Metadata.Reached || node.Metadata.Change.Write {
 			nodes = append(nodes, node)
 			held = held.Union(observed.guarded)
 		}

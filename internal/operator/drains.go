@@ -48,6 +48,8 @@ type builder struct {
 	// budgets are those of NodeGroups, groups knows which Nodes these have. budgets is nil where NodeGroups are not enabled.
 	budgets *disruption.Budgets
 	groups  *membership
+	// nodes runs what writes the metadata of Nodes.
+	nodes *nodeMetadata
 
 	engine  *engine.Engine
 	guard   guard

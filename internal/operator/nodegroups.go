@@ -124,11 +124,11 @@ func (b *builder) runNodeGroups(ctx context.Context, metrics nodeGroupMetrics, g
 			Replacements: reports, History: revisions, Budgets: b.budgets, Live: live(b), API: b.pages,
 		}, nodegroup.Options{Protected: protected(settings), Machines: served})
 	})
+	layer := nodes.NewReconciler(nodes.Dependencies{
+		Cache: b.GetCache(), Recorder: b.recorder, Metrics: metrics.nodes, Finder: finder, Admissions: admissions, Guard: guard, Live: live(b),
+	}, nodes.Options{Limiter: b.limiter, Protected: protected(settings), Machines: served})
 	group.Go(func() error {
-		return nodes.Run(ctx, b.GetCache(), nodes.Dependencies{
-			Cache: b.GetCache(), Writer: b.GetClient(), Recorder: b.recorder, Metrics: metrics.nodes, Finder: finder, Admissions: admissions,
-			Guard: guard, Live: live(b),
-		}, nodes.Options{Workers: *settings.Workers, Limiter: b.limiter, Protected: protected(settings), Machines: served})
+		return b.nodes.serve(ctx, func(parts *nodeParts) { parts.groups = layer }, func(parts *nodeParts) { parts.groups = nil })
 	})
 	var protection quorum.Checker
 	if b.guard != nil {

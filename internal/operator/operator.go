@@ -198,24 +198,13 @@ func protected(settings v1alpha1.Metadata) ownership.Protected {
 }
 
 func (b *builder) metadata() ([]capability, error) {
-	if !config.Enabled(b.settings.Controllers, metadata.Name) {
-		return nil, nil
-	}
 	metrics, err := metadata.NewMetrics(ctrlmetrics.Registry)
 	if err != nil {
 		return nil, err
 	}
-	settings := b.settings.Metadata
-	options := metadata.Options{
-		Workers: *settings.Workers, Limiter: b.limiter,
-		Link: b.linking.Load, LinkChanged: b.linked,
-		Protected: protected(settings), Live: live(b),
-	}
-	if options.Rollout = config.MachineSetRollout(b.settings); options.Rollout != nil {
-		options.Rollouts = &metadata.RolloutStore{Live: b.GetAPIReader(), Writer: b.GetClient(), Namespace: ownNamespace()}
-	}
-	if b.budgets != nil {
-		options.Guarded, options.Grouped = b.groups.guarded, b.groups.declared
+	b.nodes = &nodeMetadata{run: func(ctx context.Context, parts nodeParts) error { return b.runMetadata(ctx, metrics, parts) }}
+	if !config.Enabled(b.settings.Controllers, metadata.Name) {
+		return nil, nil
 	}
 	return []capability{{
 		name: metadata.Name,
@@ -226,9 +215,29 @@ func (b *builder) metadata() ([]capability, error) {
 		own:     []client.Object{&machinev1beta1.MachineSet{}, &machinev1beta1.Machine{}},
 		prepare: func(ctx context.Context) error { return metadata.Index(ctx, b.indexes) },
 		run: func(ctx context.Context) error {
-			return metadata.Run(ctx, b.GetCache(), b.GetClient(), b.recorder, metrics, options)
+			return b.nodes.serve(ctx, func(parts *nodeParts) { parts.templates = true }, func(parts *nodeParts) { parts.templates = false })
 		},
 	}}, nil
+}
+
+// runMetadata runs the controller of the metadata of Nodes until the context ends.
+func (b *builder) runMetadata(ctx context.Context, metrics *metadata.Metrics, parts nodeParts) error {
+	settings := b.settings.Metadata
+	options := metadata.Options{
+		Workers: *settings.Workers, Limiter: b.limiter, Templates: parts.templates, Groups: parts.groups,
+		Link: b.linking.Load, LinkChanged: b.linked,
+		Protected: protected(settings), Live: live(b),
+	}
+	if parts.templates {
+		options.Rollout = config.MachineSetRollout(b.settings)
+	}
+	if options.Rollout != nil {
+		options.Rollouts = &metadata.RolloutStore{Live: b.GetAPIReader(), Writer: b.GetClient(), Namespace: ownNamespace()}
+	}
+	if b.budgets != nil {
+		options.Guarded, options.Grouped = b.groups.guarded, b.groups.declared
+	}
+	return metadata.Run(ctx, b.GetCache(), b.GetClient(), b.recorder, metrics, options)
 }
 
 // addTracker has the leader report the objects that cannot be decoded.

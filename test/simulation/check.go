@@ -15,7 +15,7 @@ import (
 // controllers are those whose writes are checked.
 var controllers = map[string]bool{
 	"machineset": true, "machine": true, "healthcheck": true, "metadata": true, "drain": true,
-	"maintenance": true, "node-groups": true, "node-groups-nodes": true, "disruption": true,
+	"maintenance": true, "node-groups": true, "disruption": true,
 }
 
 // setView is what is to be known of a MachineSet to count its Machines.

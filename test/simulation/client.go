@@ -1,7 +1,6 @@
 package simulation
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,8 +25,6 @@ type controllerClient struct {
 	cache *controllerCache
 	// live clients read from the API server.
 	live bool
-	// manager is the name under which it writes; empty for that of the controller.
-	manager string
 }
 
 func (c *controllerClient) process() *process { return c.cache.process }
@@ -176,7 +173,7 @@ func (c *controllerClient) patch(ctx context.Context, part string, object client
 
 // owner makes sure that each controller writes under its own name.
 func (c *controllerClient) owner(manager string) error {
-	if manager != "" && manager != "drover-"+cmp.Or(c.manager, c.cache.controller) {
+	if manager != "" && manager != "drover-"+c.cache.controller {
 		return c.process().fault("%s writes as %s", c.cache.controller, manager)
 	}
 	return nil

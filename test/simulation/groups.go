@@ -39,18 +39,17 @@ type leasesFor func(controller, holder string) *nodelease.Leases
 // runGroups starts the controllers of NodeGroups and NodeMaintenances as the operator does, and returns the budgets.
 func (p *process) runGroups(
 	ctx context.Context, registry *prometheus.Registry, drainer *engine.Engine, leases leasesFor,
-) (*disruption.Budgets, error) {
+) (*disruption.Budgets, *nodes.Reconciler, error) {
 	groupMetrics, err1 := nodegroup.NewMetrics(registry)
 	nodeMetrics, err2 := nodes.NewMetrics(registry)
 	maintenanceMetrics, err3 := maintenance.NewMetrics(registry)
 	kind := maintenance.Medik8s()
 	err := errors.Join(err1, err2, err3, lookup.Index(ctx, p), lookup.IndexOwners(ctx, p), maintenance.Index(ctx, p, kind))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	all := func() bool { return true }
-	groups, written, places := p.clientFor("node-groups", false), p.clientFor("node-groups-nodes", false), p.clientFor("disruption", false)
-	written.manager = "node-groups"
+	groups, written, places := p.clientFor("node-groups", false), p.clientFor("metadata", false), p.clientFor("disruption", false)
 	membership := p.clientFor("members", false)
 	finder, index, admissions := members.NewFinder(membership.cache, all), &members.Index{}, &nodes.Admissions{}
 	membershipOfBudgets, windows := disruption.Membership(index), groupplan.WindowOf
@@ -73,16 +72,13 @@ func (p *process) runGroups(
 			Budgets: budgets, Live: p.expectationsOf("node-groups"),
 		}, nodegroup.Options{Protected: ownership.DefaultProtected(), Machines: all})
 	})
-	p.begin(func() error {
-		return nodes.Run(ctx, written.cache, nodes.Dependencies{
-			Cache: written.cache, Writer: written, Recorder: recorder, Metrics: nodeMetrics, Finder: finder, Admissions: admissions,
-			Guard: &nodes.Guard{
-				Engine: drainer, Leases: leases("node-groups-nodes", nodes.Holder), Budgets: budgets,
-				Live: pages.NewReader(p.clientFor("node-groups-nodes", true)),
-			},
-			Live: p.expectationsOf("node-groups-nodes"),
-		}, nodes.Options{Workers: workers, Limiter: pace.NewLimiter(0, 0), Protected: ownership.DefaultProtected(), Machines: all})
-	})
+	layer := nodes.NewReconciler(nodes.Dependencies{
+		Cache: written.cache, Recorder: recorder, Metrics: nodeMetrics, Finder: finder, Admissions: admissions,
+		Guard: &nodes.Guard{
+			Engine: drainer, Leases: leases("metadata", nodes.Holder), Budgets: budgets, Live: pages.NewReader(p.clientFor("metadata", true)),
+		},
+		Live: p.expectationsOf("metadata"),
+	}, nodes.Options{Limiter: pace.NewLimiter(0, 0), Protected: ownership.DefaultProtected(), Machines: all})
 	asked := budgets
 	if p.unbudgeted {
 		asked = nil
@@ -91,7 +87,7 @@ func (p *process) runGroups(
 		Budgets: asked, Engine: drainer, Metrics: maintenanceMetrics, Lease: leases("maintenance", maintenance.Holder),
 		OwnLease: leases("maintenance", maintenance.Holder),
 	})
-	return budgets, nil
+	return budgets, layer, nil
 }
 
 // runMaintenance starts the controller of NodeMaintenances of one group.

@@ -16,7 +16,6 @@ import (
 	"github.com/drover-io/drover/internal/drain"
 	"github.com/drover-io/drover/internal/machineapi"
 	"github.com/drover-io/drover/internal/maintenance"
-	"github.com/drover-io/drover/internal/ownership"
 )
 
 // entry is one thing on an object that has one writer.
@@ -41,7 +40,6 @@ var permitted = map[string]map[entry]string{
 		{"unschedulable", ""}: "machine or maintenance", {"annotation", "drover.dev/cordon"}: "machine or maintenance",
 		{"taint", corev1.TaintNodeUnschedulable}: "machine or maintenance",
 		{"taint", drain.TaintMedik8s}:            "maintenance", {"label", maintenance.ExcludeLabel}: "maintenance",
-		{"annotation", ownership.AnnotationGroupRecord}: "node-groups-nodes",
 	},
 	"Machine": {
 		{"finalizers", ""}: "machine", {"providerID", ""}: "machine", {"status", ""}: "machine",
@@ -66,7 +64,7 @@ func (n *nodeChecks) check(w *world, wr *write) {
 		owner, exact := allowed[e]
 		switch {
 		case strings.HasPrefix(e.key, grouped):
-			owner = "node-groups-nodes"
+			owner = "metadata"
 		case !exact:
 			owner = allowed[entry{e.kind, ""}]
 		}

@@ -28,6 +28,7 @@ import (
 	"github.com/drover-io/drover/internal/machineset"
 	"github.com/drover-io/drover/internal/metadata"
 	"github.com/drover-io/drover/internal/metadata/plan"
+	"github.com/drover-io/drover/internal/nodegroup/nodes"
 	"github.com/drover-io/drover/internal/nodelease"
 	"github.com/drover-io/drover/internal/ownership"
 	"github.com/drover-io/drover/provider"
@@ -137,10 +138,11 @@ func (p *process) run(ctx context.Context) error {
 		healthcheck.Index(ctx, p), metadata.Index(ctx, p)); err != nil {
 		return err
 	}
-	sets, nodes := p.clientFor("machineset", false), p.clientFor("metadata", false)
+	sets, entries := p.clientFor("machineset", false), p.clientFor("metadata", false)
 	var budgets *disruption.Budgets
+	var layer *nodes.Reconciler
 	if p.groups {
-		if budgets, err1 = p.runGroups(ctx, registry, drainer, leases); err1 != nil {
+		if budgets, layer, err1 = p.runGroups(ctx, registry, drainer, leases); err1 != nil {
 			return err1
 		}
 	}
@@ -162,8 +164,8 @@ func (p *process) run(ctx context.Context) error {
 		})
 	})
 	p.begin(func() error {
-		return metadata.Run(ctx, nodes.cache, nodes, recorder, nodeMetrics, metadata.Options{
-			Workers: workers, Protected: ownership.DefaultProtected(), Link: func() bool { return true },
+		return metadata.Run(ctx, entries.cache, entries, recorder, nodeMetrics, metadata.Options{
+			Workers: workers, Templates: true, Groups: layer, Protected: ownership.DefaultProtected(), Link: func() bool { return true },
 		})
 	})
 	return nil

@@ -5,13 +5,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/drover-io/drover/internal/controller"
-	"github.com/drover-io/drover/internal/expectations"
 	"github.com/drover-io/drover/internal/metadata/pace"
 	metadataplan "github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/ownership"
@@ -25,57 +21,45 @@ const newNodeAge = 10 * time.Minute
 // cache may never show the write.
 const recheckWritten = time.Minute
 
-// apply writes what was decided, if the Node's turn has come.
-func (rc *reconciliation) apply(ctx context.Context, decision *metadataplan.GroupDecision, requeue controller.Requeue) written {
-	out := written{class: status.OK, requeue: requeue}
+// prepare reports whether what was decided is due to be written: the Node's turn has come.
+func (rc *reconciliation) prepare(decision *metadataplan.GroupDecision, requeue controller.Requeue, isTurn bool) (out written, due bool) {
+	out = written{class: status.OK, requeue: requeue}
 	if !decision.Change.Write {
-		return out
+		return out, false
 	}
 	out.postponed = true
 	if !rc.mayWrite(decision) {
-		return out
+		return out, false
 	}
 	if rc.withheld || !rc.isOwned() {
 		// The status names the keys before a Node gets them: without it they could not be removed again. The cache will show it. What was decided without
 		// the guard is decided anew.
 		out.requeue.In(controller.CatchUp)
-		return out
+		return out, false
 	}
-	if wait := rc.options.Limiter.Reserve(rc.key, decision.Drift || rc.isNewNode(decision), rc.now); wait > 0 {
-		out.requeue.In(wait)
-		return out
+	if !isTurn {
+		if wait := rc.options.Limiter.Reserve(rc.key, decision.Drift || rc.isNewNode(decision), rc.now); wait > 0 {
+			out.requeue.In(wait)
+			return out, false
+		}
 	}
 	out.postponed = false
-	patch, err := metadataplan.NodeChange{Group: &decision.Change}.Patch(rc.Node)
-	if err != nil {
-		out.class, out.err = status.Denied, err
-		return out
-	}
-	target := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: rc.Node.Name}}
-	target.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Node"))
-	rc.versions.Send(string(rc.Node.UID), func() (expectations.Write, bool) {
-		if out.err = rc.Writer.Patch(ctx, target, client.RawPatch(types.JSONPatchType, patch), FieldOwner); out.err != nil {
-			return expectations.Write{}, false
-		}
-		return expectations.Write{
-			Version: target.ResourceVersion, Exact: metadataplan.NodeChange{Group: &decision.Change}.AsPlanned(rc.Node, target),
-			Taints: decision.Change.Results[ownership.Taint].Changed(),
-			// The guard goes on, or ends, with what the cache shows then.
-			Awaited: len(decision.Guarded) > 0,
-		}, true
-	})
-	out.class = status.Classify(out.err)
+	return out, true
+}
+
+// finish notes what has come of a write.
+func (rc *reconciliation) finish(ctx context.Context, decision *metadataplan.GroupDecision, out *written, version string, err error) {
+	out.class, out.err = status.Classify(err), err
 	rc.Metrics.writes.WithLabelValues(string(out.class)).Inc()
 	if out.class != status.OK {
-		return out
+		return
 	}
-	out.wrote, out.version = true, target.ResourceVersion
+	out.wrote, out.version = true, version
 	out.requeue.In(recheckWritten)
 	log.FromContext(ctx).V(1).Info("patched", "nodegroup", rc.groupName())
 	if decision.Drift && rc.recordRepair(decision.Change) {
 		out.requeue.In(0)
 	}
-	return out
 }
 
 // mayWrite reports whether the Node's turn has come, in the group that it is in and in the one that it has left. A manual edit is undone at once.

@@ -5,11 +5,11 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
-	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -22,17 +22,10 @@ import (
 	"github.com/drover-io/drover/internal/status"
 )
 
-// Name is the controller's name in logs and metrics.
-const Name = "node-groups-nodes"
-
-// FieldOwner is the field manager of every write.
-const FieldOwner = client.FieldOwner("drover-node-groups")
-
 // Dependencies are what the controller works with.
 type Dependencies struct {
 	// Cache reads Nodes and, where they are served, Machines and MachineSets.
 	Cache    client.Reader
-	Writer   client.Client
 	Recorder record.EventRecorder
 	Metrics  *Metrics
 	Finder   *members.Finder
@@ -48,8 +41,6 @@ type Dependencies struct {
 
 // Options configure the controller.
 type Options struct {
-	// Workers is how many Nodes are reconciled at once; less than one counts as one.
-	Workers int
 	// Limiter bounds the rate of writes together with those of other controllers.
 	Limiter *pace.Limiter
 	// Protected are the keys that belong to the system.
@@ -105,10 +96,9 @@ func NewReconciler(dependencies Dependencies, options Options) *Reconciler {
 	}
 }
 
-// Run runs the controller until the context ends. The caches must be synced.
-func Run(ctx context.Context, cache ctrlcache.Cache, dependencies Dependencies, options Options) error {
-	r := NewReconciler(dependencies, options)
-	return controller.Run(ctx, r, controller.Options{Name: Name, LogKey: "node", Workers: options.Workers}, r.sources(cache)...)
+// Shared returns what knows the last writes of Nodes, and which keys another writer keeps changing: for all layers of a Node together.
+func (r *Reconciler) Shared() (*expectations.Objects, *pace.Contention) {
+	return r.versions, r.contention
 }
 
 // reconciliation is what one reconciliation of a Node works on. Only decide sets begun, withheld and lost.
@@ -138,33 +128,42 @@ type written struct {
 	requeue   controller.Requeue
 }
 
-var _ reconcile.Reconciler = (*Reconciler)(nil)
+// Work is what a reconciliation of a Node does about its NodeGroup. End has to be called.
+type Work struct {
+	rc       *reconciliation
+	decision metadataplan.GroupDecision
+	applied  written
+	due      bool
+	result   reconcile.Result
+	err      error
+}
 
-// Reconcile makes a Node carry what its NodeGroup declares, and gives back what a group declared that the Node has left.
-func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+// Begin decides what a Node gets from its NodeGroup, and what is given back that a group declared which the Node has left. isTurn reports that the Node
+// is written for its MachineSet, whose turn is its own.
+func (r *Reconciler) Begin(ctx context.Context, request reconcile.Request, isTurn bool) *Work {
 	r.Admissions.beginWrite(request.Name)
 	observed, err := r.observe(ctx, request.Name)
 	switch {
 	case err != nil:
 		r.Admissions.keepWrite(request.Name)
-		return reconcile.Result{}, err
+		return &Work{err: err}
 	case observed == nil:
 		if err := r.abandonGuard(ctx, request.Name); err != nil {
 			r.Admissions.keepWrite(request.Name)
-			return reconcile.Result{}, err
+			return &Work{err: err}
 		}
 		r.states.Forget(request.NamespacedName)
 		r.conflicts.Forget(request.NamespacedName)
 		r.Admissions.forgetNode(request.Name)
 		r.Admissions.endWrite(request.Name, nil, r.Clock.Now())
-		return reconcile.Result{}, nil
+		return &Work{}
 	case observed.pending:
 		if observed.Group == nil {
 			// No more Pods leave; its lease is given back when the cache shows whether it has a record.
 			r.forgetGuard(request.Name)
 		}
 		r.Admissions.keepWrite(request.Name)
-		return reconcile.Result{RequeueAfter: controller.CatchUp}, nil
+		return &Work{result: reconcile.Result{RequeueAfter: controller.CatchUp}}
 	}
 	rc := &reconciliation{
 		Reconciler: r, observation: observed, key: request.NamespacedName,
@@ -173,12 +172,51 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	decision, requeue, err := rc.decide(ctx)
 	if err != nil {
 		r.Admissions.endWrite(request.Name, nil, rc.now)
-		return r.conflicts.Result(rc.key, requeue, err)
+		w := &Work{}
+		w.result, w.err = r.conflicts.Result(rc.key, requeue, err)
+		return w
 	}
-	applied := rc.apply(ctx, &decision, requeue)
-	r.Admissions.endWrite(request.Name, rc.inFlight(&applied), rc.now)
-	rc.report(&decision, &applied)
-	return rc.result(&applied)
+	w := &Work{rc: rc, decision: decision}
+	w.applied, w.due = rc.prepare(&decision, requeue, isTurn)
+	return w
+}
+
+// Node returns the Node as it was observed, if it is to be written; nil if not.
+func (w *Work) Node() *corev1.Node {
+	if !w.due {
+		return nil
+	}
+	return w.rc.Node
+}
+
+// Change returns what is to be written to Node.
+func (w *Work) Change() *metadataplan.Change { return &w.decision.Change }
+
+// Awaited reports whether a reconciliation is to follow when the cache shows the write: the guard goes on, or ends, with that.
+func (w *Work) Awaited() bool { return len(w.decision.Guarded) > 0 }
+
+// Concerned reports whether the Node has, or has had, a NodeGroup.
+func (w *Work) Concerned() bool { return w.rc != nil }
+
+// Postpone has the Node written later.
+func (w *Work) Postpone(wait time.Duration) {
+	if w.due {
+		w.due, w.applied.postponed = false, true
+		w.applied.requeue.In(wait)
+	}
+}
+
+// End notes what has come of the write of Node, if there was one: the version of the Node, or an error.
+func (w *Work) End(ctx context.Context, version string, err error) (reconcile.Result, error) {
+	if w.rc == nil {
+		return w.result, w.err
+	}
+	if w.due {
+		w.rc.finish(ctx, &w.decision, &w.applied, version, err)
+	}
+	w.rc.Admissions.endWrite(w.rc.key.Name, w.rc.inFlight(&w.applied), w.rc.now)
+	w.rc.report(&w.decision, &w.applied)
+	return w.rc.result(&w.applied)
 }
 
 // decide returns what is to be written, and when the first key may be written again that is left alone until then.

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	disruptionplan "github.com/drover-io/drover/internal/disruption/plan"
@@ -39,12 +40,12 @@ func TestHasBegun(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n0"}, Spec: corev1.NodeSpec{Taints: c.taints}}
-			r := newReconciler(t, node)
-			leases := &nodelease.Leases{Client: r.Writer, Holder: Holder, Namespace: "leases", Clock: clocktesting.NewFakePassiveClock(r.Clock.Now())}
+			r, api := newReconciler(t), fake.NewClientBuilder().Build()
+			leases := &nodelease.Leases{Client: api, Holder: Holder, Namespace: "leases", Clock: clocktesting.NewFakePassiveClock(r.Clock.Now())}
 			if c.holder != "" {
 				lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "leases", Name: nodelease.Name("n0")}}
 				lease.Spec.HolderIdentity = &c.holder
-				if err := r.Writer.Create(t.Context(), lease); err != nil {
+				if err := api.Create(t.Context(), lease); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -70,7 +71,7 @@ func TestAwaitRetry(t *testing.T) {
 			group := &v1alpha1.NodeGroup{ObjectMeta: metav1.ObjectMeta{Name: "g", Generation: 1}}
 			group.Spec.Metadata = &v1alpha1.Metadata{Taints: []v1alpha1.Taint{{Key: "example.com/batch", Effect: corev1.TaintEffectNoExecute}}}
 			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n0"}}
-			r := newReconciler(t, node)
+			r := newReconciler(t)
 			now := time.Unix(r.Clock.Now().Unix(), 0)
 			parsed := members.Parse(group)
 			record := ownership.Record{
@@ -82,7 +83,7 @@ func TestAwaitRetry(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			leases := &nodelease.Leases{Client: r.Writer, Holder: Holder, Namespace: "leases", Clock: clocktesting.NewFakePassiveClock(now)}
+			leases := &nodelease.Leases{Client: fake.NewClientBuilder().Build(), Holder: Holder, Namespace: "leases", Clock: clocktesting.NewFakePassiveClock(now)}
 			r.Guard = &Guard{Leases: leases, Engine: engine.New(nil, nil, nil, nil, metrics, engine.Settings{})}
 			if _, err := leases.Acquire(t.Context(), node); err != nil {
 				t.Fatal(err)
@@ -171,7 +172,7 @@ func TestVerify_DaemonSets(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			node, reader := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n0"}}, &podPages{pods: c.pods}
-			r := newReconciler(t, node)
+			r := newReconciler(t)
 			r.Guard = &Guard{Live: pages.NewReader(reader)}
 			rc := &reconciliation{Reconciler: r, observation: &observation{Assignment: members.Assignment{Node: node}}}
 			v, err := rc.verify(t.Context(), []corev1.Taint{{Key: "example.com/batch", Effect: corev1.TaintEffectNoExecute}})
@@ -231,7 +232,7 @@ func TestVerify_ManyPods(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			node, pods := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n0"}}, &largePods{intolerant: c.intolerant}
-			r := newReconciler(t, node)
+			r := newReconciler(t)
 			r.Guard = &Guard{Live: pages.NewReader(pods)}
 			rc := &reconciliation{Reconciler: r, observation: &observation{Assignment: members.Assignment{Node: node}}}
 			v, err := rc.verify(t.Context(), []corev1.Taint{{Key: "example.com/batch", Effect: corev1.TaintEffectNoExecute}})

@@ -24,7 +24,6 @@ import (
 	"github.com/drover-io/drover/internal/drain/engine"
 	"github.com/drover-io/drover/internal/nodegroup/members"
 	"github.com/drover-io/drover/internal/nodelease"
-	"github.com/drover-io/drover/internal/watch"
 )
 
 // guardedID is the ID of the taint that the group of guardFixture declares.
@@ -57,8 +56,8 @@ func newGuardFixture(t *testing.T, announced bool) *guardFixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, parsed, clock := newReconciler(t, node), members.Parse(group), clocktesting.NewFakeClock(time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC))
-	r.Writer, r.Clock, r.Admissions = f.api, clock, &Admissions{}
+	r, parsed, clock := newReconciler(t), members.Parse(group), clocktesting.NewFakeClock(time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC))
+	r.Clock, r.Admissions = clock, &Admissions{}
 	r.Admissions.Set(group.UID, Admission{Declarations: sets.New(parsed.Declaration.Revision), Nodes: sets.New("n0")})
 	r.Guard = &Guard{
 		Leases: &nodelease.Leases{Client: f.api, Holder: Holder, Namespace: "leases", Clock: clock},
@@ -112,7 +111,7 @@ func TestGuardEnd_OnlyOwnEvictions(t *testing.T) {
 		},
 		"the Node is gone": func(t *testing.T, f *guardFixture) error {
 			t.Helper()
-			f.nodeDeleted(t.Context(), watch.Queue{}, f.Node)
+			f.NodeDeleted(f.Node)
 			return nil
 		},
 		"nothing is guarded any more": func(t *testing.T, f *guardFixture) error {

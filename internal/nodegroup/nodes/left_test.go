@@ -23,7 +23,7 @@ import (
 func TestReconcile_LeftBeforeTheCacheShowsTheWrite(t *testing.T) {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n0", UID: "uid-n0"}}
 	scheme := apitest.Scheme(t, clientgoscheme.AddToScheme, v1alpha1.AddToScheme)
-	r := newReconciler(t, node)
+	r := newReconciler(t)
 	r.Cache = fake.NewClientBuilder().WithScheme(scheme).WithObjects(node).Build()
 	r.Finder = members.NewFinder(r.Cache, func() bool { return false })
 	get(t, r.Cache, node)
@@ -31,7 +31,7 @@ func TestReconcile_LeftBeforeTheCacheShowsTheWrite(t *testing.T) {
 		r.versions.Expect("uid-n0", expectations.Write{Version: version})
 		r.Admissions.beginWrite("n0")
 		r.Admissions.endWrite("n0", &inFlight{groups: []types.UID{"mine"}, version: version}, r.Clock.Now())
-		result, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(node)})
+		result, err := r.Begin(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(node)}, false).End(t.Context(), "", nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -2,8 +2,6 @@ package nodes
 
 import (
 	"context"
-	"maps"
-	"slices"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
@@ -24,13 +22,9 @@ import (
 	"github.com/drover-io/drover/internal/watch"
 )
 
-// sources are the controller's watches, each with its reason.
-func (r *Reconciler) sources(cache ctrlcache.Cache) []source.Source {
+// Sources are the watches beside that of Nodes, each with its reason.
+func (r *Reconciler) Sources(cache ctrlcache.Cache) []source.Source {
 	sources := []source.Source{
-		// A Node registers, joins or leaves a group, or is edited manually.
-		watch.Source(cache, &corev1.Node{}, watch.Handler[*corev1.Node]{
-			Created: r.nodeCreated, Updated: r.nodeUpdated, Deleted: r.nodeDeleted,
-		}),
 		// A roll-out reaches the Node, or its group changes.
 		r.Admissions.events.Source(func(_ context.Context, node string) []reconcile.Request { return requestFor(node) }),
 	}
@@ -105,40 +99,9 @@ func requestFor(node string) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: node}}}
 }
 
-func (r *Reconciler) nodeCreated(_ context.Context, queue watch.Queue, node *corev1.Node, initial bool) {
-	priority := watch.PriorityHigh
-	if initial {
-		priority = watch.PriorityStartup
-	}
-	queue.Add(priority, requestFor(node.Name)...)
-}
-
-// nodeUpdated ignores the status, which changes with every heartbeat.
-func (r *Reconciler) nodeUpdated(_ context.Context, queue watch.Queue, before, after *corev1.Node) {
-	sameTaints := slices.EqualFunc(before.Spec.Taints, after.Spec.Taints, func(a, b corev1.Taint) bool {
-		return a.MatchTaint(&b) && a.Value == b.Value
-	})
-	if before.UID == after.UID && sameTaints && maps.Equal(before.Labels, after.Labels) && maps.Equal(before.Annotations, after.Annotations) &&
-		before.DeletionTimestamp.IsZero() == after.DeletionTimestamp.IsZero() {
-		return
-	}
-	r.versions.Handle(string(after.UID), func() {
-		if !r.isOwnWrite(after, sameTaints) {
-			queue.Add(watch.PriorityHigh, requestFor(after.Name)...)
-		}
-	})
-}
-
-// isOwnWrite reports whether a Node is as this controller has written it, and nothing has to follow that.
-func (r *Reconciler) isOwnWrite(node *corev1.Node, sameTaints bool) bool {
-	last, own := r.versions.Own(string(node.UID), node.ResourceVersion)
-	return own && last.Exact && (last.Taints || sameTaints) && !last.Awaited
-}
-
-func (r *Reconciler) nodeDeleted(_ context.Context, _ watch.Queue, node *corev1.Node) {
+// NodeDeleted forgets a Node that is gone.
+func (r *Reconciler) NodeDeleted(node *corev1.Node) {
 	key := types.NamespacedName{Name: node.Name}
-	r.versions.Forget(string(node.UID))
-	r.contention.Forget(metadataplan.OnNode, node.Name)
 	r.options.Limiter.Forget(key)
 	r.conflicts.Forget(key)
 	r.forgetGuard(node.Name)

@@ -51,7 +51,7 @@ func TestBudgetEvents(t *testing.T) {
 			scheme := apitest.Scheme(t, corev1.AddToScheme, policyv1.AddToScheme, storagev1.AddToScheme, coordinationv1.AddToScheme)
 			cache := &informertest.FakeInformers{Scheme: scheme}
 			queue := &apitest.Queue{}
-			for _, source := range r.sources(cache) {
+			for _, source := range r.Sources(cache) {
 				if err := source.Start(t.Context(), queue); err != nil {
 					t.Fatal(err)
 				}

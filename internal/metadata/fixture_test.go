@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/apitest"
 	"github.com/drover-io/drover/internal/apitest/builder"
 	"github.com/drover-io/drover/internal/ownership"
@@ -34,11 +35,13 @@ type fixture struct {
 	patches []string
 	// fail holds errors that are returned instead of the API server's answer, by kind.
 	fail map[string]error
+	// deny returns the error of a patch; nil denies none.
+	deny func(object client.Object, patch client.Patch) error
 }
 
 func newScheme(t *testing.T) *runtime.Scheme {
 	t.Helper()
-	known := apitest.Scheme(t, scheme.AddToScheme, machinev1beta1.Install)
+	known := apitest.Scheme(t, scheme.AddToScheme, machinev1beta1.Install, v1alpha1.AddToScheme)
 	return known
 }
 
@@ -50,6 +53,11 @@ func newFixture(t *testing.T, options Options, objects ...client.Object) *fixtur
 			kind := object.GetObjectKind().GroupVersionKind().Kind
 			if err := s.fail[kind]; err != nil {
 				return err
+			}
+			if s.deny != nil {
+				if err := s.deny(object, patch); err != nil {
+					return err
+				}
 			}
 			s.patches = append(s.patches, kind+"/"+object.GetName())
 			return next.Patch(ctx, object, patch, opts...)

@@ -1,0 +1,142 @@
+package metadata
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-io/drover/api/drover/v1alpha1"
+	"github.com/drover-io/drover/internal/apitest"
+	"github.com/drover-io/drover/internal/apitest/builder"
+	"github.com/drover-io/drover/internal/metadata/pace"
+	"github.com/drover-io/drover/internal/metadata/plan"
+	groupmembers "github.com/drover-io/drover/internal/nodegroup/members"
+	"github.com/drover-io/drover/internal/nodegroup/nodes"
+	"github.com/drover-io/drover/internal/ownership"
+)
+
+// newGroup returns a NodeGroup that declares a label for the Nodes of the pool, and whose status names it.
+func newGroup(key, value string) *v1alpha1.NodeGroup {
+	group := &v1alpha1.NodeGroup{ObjectMeta: metav1.ObjectMeta{Name: "g", UID: "uid-g", Generation: 1}}
+	group.Spec.Nodes.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"pool": "a"}}
+	group.Spec.Metadata = &v1alpha1.Metadata{Labels: map[string]v1alpha1.LabelValue{key: v1alpha1.LabelValue(value)}}
+	group.Status.OwnedKeys = []string{"label/" + key}
+	return group
+}
+
+// newLayered returns a fixture of a Machine with a Node whose MachineSet declares the label team, in a group whose roll-out has reached the Node. The
+// API server denies patches of one label; empty for none.
+func newLayered(t *testing.T, group *v1alpha1.NodeGroup, denied string) (*fixture, *corev1.Node) {
+	t.Helper()
+	set, node := setOf("a", blue), builder.Node("n1")
+	node.Labels = map[string]string{"pool": "a"}
+	admissions := &nodes.Admissions{}
+	admissions.Set(group.UID, nodes.Admission{Declarations: sets.New(groupmembers.Parse(group).Declaration.Revision), Nodes: sets.New("n1")})
+	metrics, err := nodes.NewMetrics(prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	layer := nodes.NewReconciler(nodes.Dependencies{Metrics: metrics, Admissions: admissions}, nodes.Options{
+		Limiter: pace.NewLimiter(0, 0), Protected: ownership.DefaultProtected(), Machines: func() bool { return true },
+	})
+	s := newFixture(t, Options{Groups: layer}, set, machineOf(set, "m1", "n1"), node, group)
+	layer.Cache, layer.Recorder, layer.Clock = s.client, s.events, s.clock
+	layer.Finder = groupmembers.NewFinder(s.client, func() bool { return true })
+	s.deny = func(_ client.Object, patch client.Patch) error {
+		if body, err := patch.Data(nil); err != nil || denied == "" || !strings.Contains(string(body), "/metadata/labels/"+denied) {
+			return err
+		}
+		return apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "n1", nil)
+	}
+	return s, node
+}
+
+// TestReconcile_Layers: what a MachineSet and a NodeGroup declare reaches a Node in one patch, and rests then.
+func TestReconcile_Layers(t *testing.T) {
+	s, node := newLayered(t, newGroup("tier", "batch"), "")
+	s.must(t, "m1", "Machine/m1 Node/n1")
+	s.read(t, node)
+	if node.Labels["team"] != "blue" || node.Labels["tier"] != "batch" || node.Annotations[ownership.AnnotationRecord] == "" ||
+		node.Annotations[ownership.AnnotationGroupRecord] == "" {
+		t.Errorf("the Node has %v and %v", node.Labels, node.Annotations)
+	}
+	s.must(t, "m1", "")
+	apitest.Edit(t, s.client, node, func(n *corev1.Node) { delete(n.Labels, "team"); delete(n.Labels, "tier") })
+	s.emitted()
+	s.must(t, "m1", "Node/n1")
+	if got := s.emitted(); got != "Normal MetadataRepaired, Normal MetadataRepaired" {
+		t.Errorf("events %s", got)
+	}
+}
+
+// TestReconcile_LayerIsDenied: what the API server denies of one layer does not keep the other one from the Node.
+func TestReconcile_LayerIsDenied(t *testing.T) {
+	for _, denied := range []string{"team", "tier"} {
+		s, node := newLayered(t, newGroup("tier", "batch"), denied)
+		if _, _, err := s.reconcile(t, "m1"); err != nil {
+			t.Fatal(err)
+		}
+		s.read(t, node)
+		_, team := node.Labels["team"]
+		if _, tier := node.Labels["tier"]; team != (denied == "tier") || tier != (denied == "team") {
+			t.Errorf("without %s the Node has %v", denied, node.Labels)
+		}
+	}
+}
+
+// TestReconcile_LayersWithdraw: a value that both declare stays when one of them declares it no more, and is never missing meanwhile.
+func TestReconcile_LayersWithdraw(t *testing.T) {
+	withdraw := map[string]func(*machinev1beta1.MachineSet, *v1alpha1.NodeGroup){
+		"the MachineSet": func(set *machinev1beta1.MachineSet, _ *v1alpha1.NodeGroup) { set.Spec.Template.Spec.Labels = nil },
+		"the NodeGroup":  func(_ *machinev1beta1.MachineSet, group *v1alpha1.NodeGroup) { group.Spec.Metadata.Labels = nil },
+	}
+	for name, change := range withdraw {
+		t.Run(name, func(t *testing.T) {
+			group := newGroup("team", "blue")
+			s, node := newLayered(t, group, "")
+			grouped := group
+			s.groupedOf = func(context.Context, *corev1.Node) (plan.Entries, error) {
+				return groupmembers.Parse(grouped).Declaration.Desired, nil
+			}
+			s.settle(t)
+			set := setOf("a", blue)
+			apitest.Edit(t, s.client, set, func(set *machinev1beta1.MachineSet) { change(set, group) })
+			apitest.Edit(t, s.client, group, func(g *v1alpha1.NodeGroup) { change(set, g); grouped = g })
+			s.groups.Admissions.Set(group.UID, nodes.Admission{Declarations: sets.New(groupmembers.Parse(grouped).Declaration.Revision), Nodes: sets.New("n1")})
+			s.settle(t)
+			if s.read(t, node); node.Labels["team"] != "blue" {
+				t.Errorf("the Node has %v", node.Labels)
+			}
+		})
+	}
+}
+
+// read reads an object.
+func (s *fixture) read(t *testing.T, object client.Object) {
+	t.Helper()
+	if err := s.client.Get(t.Context(), client.ObjectKeyFromObject(object), object); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// settle reconciles the Machine until nothing is written any more.
+func (s *fixture) settle(t *testing.T) {
+	t.Helper()
+	for range 10 {
+		if _, sent, err := s.reconcile(t, "m1"); err != nil {
+			t.Fatal(err)
+		} else if sent == "" {
+			return
+		}
+	}
+	t.Fatal("it writes again and again")
+}

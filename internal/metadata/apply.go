@@ -15,9 +15,9 @@ import (
 
 	"github.com/drover-io/drover/internal/controller"
 	"github.com/drover-io/drover/internal/expectations"
+	"github.com/drover-io/drover/internal/metadata/nodes"
 	"github.com/drover-io/drover/internal/metadata/pace"
 	"github.com/drover-io/drover/internal/metadata/plan"
-	"github.com/drover-io/drover/internal/nodegroup/nodes"
 	"github.com/drover-io/drover/internal/ownership"
 	"github.com/drover-io/drover/internal/status"
 )
@@ -35,8 +35,8 @@ func (rc *reconciliation) isDue(decision *plan.Decision) (due bool, wait time.Du
 	return wait == 0, wait
 }
 
-// writeMachine writes the Machine, before its Node: on OpenShift nodelink copies the Machine's entries to the Node, and would put back what was removed
-// only there. Before both, the Node's ownership record is written where only the Machine's value shows that the Node's is Drover's.
+// writeMachine writes the Machine, before its Node: on OpenShift nodelink copies the Machine's entries to the Node, and would put back what was
+// removed only there. Before both, the Node's ownership record is written where only the Machine's value shows that the Node's is Drover's.
 func (w *work) writeMachine(ctx context.Context) {
 	if !w.due {
 		return
@@ -53,13 +53,12 @@ func (w *work) writeMachine(ctx context.Context) {
 // writeNode writes a Node for its MachineSet and its NodeGroup, in one patch where it can: w and group may be nil, and what may not be written yet is
 // left out. inSet reports that the Node has a MachineSet. It returns what has come of it for the group.
 func (r *Reconciler) writeNode(ctx context.Context, w *work, group *nodes.Work, inSet bool) (version string, err error) {
-	var set, ofGroup *nodeWrite
-	if w != nil && w.applied.class == status.OK {
-		// What one layer changes, the other may wait for.
-		set = &nodeWrite{node: w.node, change: plan.NodeChange{Set: &w.decision.Node}, awaited: group != nil && group.Concerned()}
+	set, ofGroup := w.nodeWrite(), groupWrite(group)
+	if set != nil && group != nil && group.Concerned() {
+		set.awaited = true // what one layer changes, the other may wait for
 	}
-	if group != nil && group.Node() != nil {
-		ofGroup = &nodeWrite{node: group.Node(), change: plan.NodeChange{Group: group.Change()}, awaited: group.Awaited() || inSet}
+	if ofGroup != nil && inSet {
+		ofGroup.awaited = true
 	}
 	if set != nil && ofGroup != nil {
 		if set.node.ResourceVersion != ofGroup.node.ResourceVersion {
@@ -67,13 +66,14 @@ func (r *Reconciler) writeNode(ctx context.Context, w *work, group *nodes.Work, 
 			group.Postpone(controller.CatchUp)
 			ofGroup = nil
 		} else {
-			both := nodeWrite{node: set.node, change: plan.NodeChange{Set: set.change.Set, Group: ofGroup.change.Group}, awaited: ofGroup.awaited}
-			version, err = r.patchNode(ctx, &both)
+			set.change.Group = ofGroup.change.Group
+			version, err = r.patchNode(ctx, set)
 			if status.Classify(err) != status.Denied {
 				w.finishNode(err)
 				return version, err
 			}
 			// What one of them declares may be what the API server denies.
+			set.change.Group = nil
 		}
 	}
 	if set != nil {
@@ -84,6 +84,22 @@ func (r *Reconciler) writeNode(ctx context.Context, w *work, group *nodes.Work, 
 		return r.patchNode(ctx, ofGroup)
 	}
 	return "", nil
+}
+
+// nodeWrite returns the write of a Node for its MachineSet; nil for none.
+func (w *work) nodeWrite() *nodeWrite {
+	if w == nil || w.applied.class != status.OK {
+		return nil
+	}
+	return &nodeWrite{node: w.node, change: plan.NodeChange{Set: &w.decision.Node}}
+}
+
+// groupWrite returns the write of a Node for its NodeGroup; nil for none.
+func groupWrite(w *nodes.Work) *nodeWrite {
+	if w == nil || w.Node() == nil {
+		return nil
+	}
+	return &nodeWrite{node: w.Node(), change: plan.NodeChange{Group: w.Change()}, awaited: w.Awaited()}
 }
 
 // nodeWrite is a write of a Node.

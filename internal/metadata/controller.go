@@ -19,9 +19,9 @@ import (
 	"github.com/drover-io/drover/internal/controller"
 	"github.com/drover-io/drover/internal/expectations"
 	"github.com/drover-io/drover/internal/machineapi"
+	"github.com/drover-io/drover/internal/metadata/nodes"
 	"github.com/drover-io/drover/internal/metadata/pace"
 	"github.com/drover-io/drover/internal/metadata/plan"
-	"github.com/drover-io/drover/internal/nodegroup/nodes"
 	"github.com/drover-io/drover/internal/ownership"
 	"github.com/drover-io/drover/internal/status"
 )
@@ -37,7 +37,7 @@ type Options struct {
 	// Templates reports whether Machines and Nodes get what MachineSets declare: Machines are served, and the capability metadata is on.
 	Templates bool
 	// Groups decides what Nodes get from their NodeGroups; nil where there are none.
-	Groups *nodes.Reconciler
+	Groups *nodes.Layer
 	// Workers is how many Machines are reconciled at once; less than one counts as one.
 	Workers int
 	// Limiter bounds the rate of writes; nil for no bound.
@@ -66,7 +66,7 @@ type Options struct {
 // Reconciler reconciles Nodes, and Machines without one.
 type Reconciler struct {
 	templates   bool
-	groups      *nodes.Reconciler
+	groups      *nodes.Layer
 	cache       client.Reader
 	writer      client.Writer
 	recorder    record.EventRecorder
@@ -171,8 +171,9 @@ func (o written) and(next written) written {
 
 var _ reconcile.Reconciler = (*Reconciler)(nil)
 
-// Reconcile makes a Node, and the Machine that names it, carry what their MachineSet and NodeGroup declare. A request with a namespace is for a Machine
-// without a Node. The Machine and its Node are written in one go: which entries of the Node are Drover's follows from the Machine before its change.
+// Reconcile makes a Node, and the Machine that names it, carry what their MachineSet and NodeGroup declare. A request with a namespace is for a
+// Machine without a Node. The Machine and its Node are written in one go: which entries of the Node are Drover's follows from the Machine before its
+// change.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	if request.Namespace != "" {
 		return r.reconcileMachine(ctx, request.NamespacedName)

@@ -17,10 +17,10 @@ import (
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/apitest"
 	"github.com/drover-io/drover/internal/apitest/builder"
+	"github.com/drover-io/drover/internal/metadata/nodes"
 	"github.com/drover-io/drover/internal/metadata/pace"
 	"github.com/drover-io/drover/internal/metadata/plan"
 	groupmembers "github.com/drover-io/drover/internal/nodegroup/members"
-	"github.com/drover-io/drover/internal/nodegroup/nodes"
 	"github.com/drover-io/drover/internal/ownership"
 )
 
@@ -40,12 +40,12 @@ func newLayered(t *testing.T, group *v1alpha1.NodeGroup, denied string) (*fixtur
 	set, node := setOf("a", blue), builder.Node("n1")
 	node.Labels = map[string]string{"pool": "a"}
 	admissions := &nodes.Admissions{}
-	admissions.Set(group.UID, nodes.Admission{Declarations: sets.New(groupmembers.Parse(group).Declaration.Revision), Nodes: sets.New("n1")})
+	admit(admissions, group)
 	metrics, err := nodes.NewMetrics(prometheus.NewRegistry())
 	if err != nil {
 		t.Fatal(err)
 	}
-	layer := nodes.NewReconciler(nodes.Dependencies{Metrics: metrics, Admissions: admissions}, nodes.Options{
+	layer := nodes.NewLayer(nodes.Dependencies{Metrics: metrics, Admissions: admissions}, nodes.Options{
 		Limiter: pace.NewLimiter(0, 0), Protected: ownership.DefaultProtected(), Machines: func() bool { return true },
 	})
 	s := newFixture(t, Options{Groups: layer}, set, machineOf(set, "m1", "n1"), node, group)
@@ -58,6 +58,11 @@ func newLayered(t *testing.T, group *v1alpha1.NodeGroup, denied string) (*fixtur
 		return apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "n1", nil)
 	}
 	return s, node
+}
+
+// admit has the roll-out of a group reach the Node.
+func admit(admissions *nodes.Admissions, group *v1alpha1.NodeGroup) {
+	admissions.Set(group.UID, nodes.Admission{Declarations: sets.New(groupmembers.Parse(group).Declaration.Revision), Nodes: sets.New("n1")})
 }
 
 // TestReconcile_Layers: what a MachineSet and a NodeGroup declare reaches a Node in one patch, and rests then.
@@ -111,7 +116,7 @@ func TestReconcile_LayersWithdraw(t *testing.T) {
 			set := setOf("a", blue)
 			apitest.Edit(t, s.client, set, func(set *machinev1beta1.MachineSet) { change(set, group) })
 			apitest.Edit(t, s.client, group, func(g *v1alpha1.NodeGroup) { change(set, g); grouped = g })
-			s.groups.Admissions.Set(group.UID, nodes.Admission{Declarations: sets.New(groupmembers.Parse(grouped).Declaration.Revision), Nodes: sets.New("n1")})
+			admit(s.groups.Admissions, grouped)
 			s.settle(t)
 			if s.read(t, node); node.Labels["team"] != "blue" {
 				t.Errorf("the Node has %v", node.Labels)

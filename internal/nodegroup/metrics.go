@@ -7,7 +7,7 @@ import (
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/controller"
-	"github.com/drover-io/drover/internal/nodegroup/nodes"
+	"github.com/drover-io/drover/internal/metadata/nodes"
 	"github.com/drover-io/drover/internal/nodegroup/plan"
 	"github.com/drover-io/drover/internal/nodegroup/replacement"
 	"github.com/drover-io/drover/internal/status"

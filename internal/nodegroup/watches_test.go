@@ -15,8 +15,8 @@ import (
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/apitest"
+	"github.com/drover-io/drover/internal/metadata/nodes"
 	metadataplan "github.com/drover-io/drover/internal/metadata/plan"
-	"github.com/drover-io/drover/internal/nodegroup/nodes"
 	"github.com/drover-io/drover/internal/paused"
 )
 

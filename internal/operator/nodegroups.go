@@ -18,10 +18,10 @@ import (
 	"github.com/drover-io/drover/internal/machineapi/lookup"
 	"github.com/drover-io/drover/internal/maintenance"
 	"github.com/drover-io/drover/internal/metadata"
+	"github.com/drover-io/drover/internal/metadata/nodes"
 	"github.com/drover-io/drover/internal/nodegroup"
 	"github.com/drover-io/drover/internal/nodegroup/history"
 	"github.com/drover-io/drover/internal/nodegroup/members"
-	"github.com/drover-io/drover/internal/nodegroup/nodes"
 	"github.com/drover-io/drover/internal/nodegroup/policy"
 	"github.com/drover-io/drover/internal/nodegroup/replacement"
 	"github.com/drover-io/drover/internal/quorum"
@@ -124,7 +124,7 @@ func (b *builder) runNodeGroups(ctx context.Context, metrics nodeGroupMetrics, g
 			Replacements: reports, History: revisions, Budgets: b.budgets, Live: live(b), API: b.pages,
 		}, nodegroup.Options{Protected: protected(settings), Machines: served})
 	})
-	layer := nodes.NewReconciler(nodes.Dependencies{
+	layer := nodes.NewLayer(nodes.Dependencies{
 		Cache: b.GetCache(), Recorder: b.recorder, Metrics: metrics.nodes, Finder: finder, Admissions: admissions, Guard: guard, Live: live(b),
 	}, nodes.Options{Limiter: b.limiter, Protected: protected(settings), Machines: served})
 	group.Go(func() error {

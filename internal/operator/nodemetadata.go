@@ -4,14 +4,14 @@ import (
 	"context"
 	"sync"
 
-	"github.com/drover-io/drover/internal/nodegroup/nodes"
+	"github.com/drover-io/drover/internal/metadata/nodes"
 )
 
 // nodeParts are the layers of the metadata of Nodes that capabilities serve.
 type nodeParts struct {
 	// templates are those of MachineSets, and groups are the NodeGroups; nil for none.
 	templates bool
-	groups    *nodes.Reconciler
+	groups    *nodes.Layer
 }
 
 // nodeMetadata runs the controller that writes the metadata of Nodes, for the capabilities that serve a layer of it. It is started anew when a layer

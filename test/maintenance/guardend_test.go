@@ -17,7 +17,7 @@ import (
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
 	"github.com/drover-io/drover/internal/maintenance/plan"
-	"github.com/drover-io/drover/internal/nodegroup/nodes"
+	"github.com/drover-io/drover/internal/metadata/nodes"
 	"github.com/drover-io/drover/internal/ownership"
 	"github.com/drover-io/drover/test/harness"
 )

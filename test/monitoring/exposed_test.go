@@ -19,9 +19,9 @@ import (
 	"github.com/drover-io/drover/internal/machineset"
 	"github.com/drover-io/drover/internal/maintenance"
 	"github.com/drover-io/drover/internal/metadata"
+	"github.com/drover-io/drover/internal/metadata/nodes"
 	"github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/nodegroup"
-	"github.com/drover-io/drover/internal/nodegroup/nodes"
 	"github.com/drover-io/drover/internal/nodegroup/replacement"
 	"github.com/drover-io/drover/internal/operator" // what its libraries register comes with it
 	"github.com/drover-io/drover/internal/status"

@@ -23,10 +23,10 @@ import (
 	"github.com/drover-io/drover/internal/expectations"
 	"github.com/drover-io/drover/internal/machineapi/lookup"
 	"github.com/drover-io/drover/internal/maintenance"
+	"github.com/drover-io/drover/internal/metadata/nodes"
 	"github.com/drover-io/drover/internal/metadata/pace"
 	"github.com/drover-io/drover/internal/nodegroup"
 	"github.com/drover-io/drover/internal/nodegroup/members"
-	"github.com/drover-io/drover/internal/nodegroup/nodes"
 	groupplan "github.com/drover-io/drover/internal/nodegroup/plan"
 	"github.com/drover-io/drover/internal/nodelease"
 	"github.com/drover-io/drover/internal/ownership"
@@ -39,7 +39,7 @@ type leasesFor func(controller, holder string) *nodelease.Leases
 // runGroups starts the controllers of NodeGroups and NodeMaintenances as the operator does, and returns the budgets.
 func (p *process) runGroups(
 	ctx context.Context, registry *prometheus.Registry, drainer *engine.Engine, leases leasesFor,
-) (*disruption.Budgets, *nodes.Reconciler, error) {
+) (*disruption.Budgets, *nodes.Layer, error) {
 	groupMetrics, err1 := nodegroup.NewMetrics(registry)
 	nodeMetrics, err2 := nodes.NewMetrics(registry)
 	maintenanceMetrics, err3 := maintenance.NewMetrics(registry)
@@ -72,7 +72,7 @@ func (p *process) runGroups(
 			Budgets: budgets, Live: p.expectationsOf("node-groups"),
 		}, nodegroup.Options{Protected: ownership.DefaultProtected(), Machines: all})
 	})
-	layer := nodes.NewReconciler(nodes.Dependencies{
+	layer := nodes.NewLayer(nodes.Dependencies{
 		Cache: written.cache, Recorder: recorder, Metrics: nodeMetrics, Finder: finder, Admissions: admissions,
 		Guard: &nodes.Guard{
 			Engine: drainer, Leases: leases("metadata", nodes.Holder), Budgets: budgets, Live: pages.NewReader(p.clientFor("metadata", true)),

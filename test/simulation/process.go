@@ -27,8 +27,8 @@ import (
 	machineplan "github.com/drover-io/drover/internal/machine/plan"
 	"github.com/drover-io/drover/internal/machineset"
 	"github.com/drover-io/drover/internal/metadata"
+	"github.com/drover-io/drover/internal/metadata/nodes"
 	"github.com/drover-io/drover/internal/metadata/plan"
-	"github.com/drover-io/drover/internal/nodegroup/nodes"
 	"github.com/drover-io/drover/internal/nodelease"
 	"github.com/drover-io/drover/internal/ownership"
 	"github.com/drover-io/drover/provider"
@@ -140,7 +140,7 @@ func (p *process) run(ctx context.Context) error {
 	}
 	sets, entries := p.clientFor("machineset", false), p.clientFor("metadata", false)
 	var budgets *disruption.Budgets
-	var layer *nodes.Reconciler
+	var layer *nodes.Layer
 	if p.groups {
 		if budgets, layer, err1 = p.runGroups(ctx, registry, drainer, leases); err1 != nil {
 			return err1

@@ -12,7 +12,6 @@ import (
 	"github.com/drover-io/drover/internal/drain"
 	"github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/nodegroup/members"
-	groupplan "github.com/drover-io/drover/internal/nodegroup/plan"
 	"github.com/drover-io/drover/internal/ownership"
 	"github.com/drover-io/drover/internal/rollout"
 )
@@ -103,7 +102,7 @@ func guardedNodes(in *GroupInput, waves [][]rollout.Node) (guarded []GuardedNode
 
 // allowsNoExecute reports whether a group has Kubernetes delete the Pods that do not tolerate its taints.
 func allowsNoExecute(group *v1alpha1.NodeGroup) bool {
-	settings := groupplan.NoExecute(group)
+	settings := plan.NoExecuteOf(group)
 	return settings.Policy == v1alpha1.NoExecuteAllow
 }
 
@@ -117,10 +116,10 @@ func noExecuteOf(change *plan.Change) []string {
 
 // AddGuards adds what the guard would do on each Node, as the operator decides it.
 func (p *NodeGroupPlan) AddGuards(group *members.Group, guarded []GuardedNode, objects *GuardObjects, now time.Time) {
-	settings, counted := groupplan.NoExecute(group.NodeGroup), map[int]int{}
+	settings, counted := plan.NoExecuteOf(group.NodeGroup), map[int]int{}
 	for _, node := range guarded {
 		d := &Drain{Node: node.Node, Pods: objects.Pods[node.Node.Name], Budgets: objects.Budgets, DaemonSets: objects.DaemonSets}
-		report := d.decide(groupplan.GuardOptions(&settings, group.Declaration.GuardedTaints(node.taints)), now)
+		report := d.decide(plan.GuardOptions(&settings, group.Declaration.GuardedTaints(node.taints)), now)
 		if len(report.Remaining)+len(report.Lost) == 0 {
 			continue
 		}
@@ -128,7 +127,7 @@ func (p *NodeGroupPlan) AddGuards(group *members.Group, guarded []GuardedNode, o
 			p.addGuard(d.guardAtOnce(node.taints, &report), &report)
 			continue
 		}
-		held := groupplan.GuardHeld(&settings, &report, func(pods, limit int) int {
+		held := plan.HeldBack(&settings, &report, func(pods, limit int) int {
 			all := counted[node.wave] + pods
 			if all <= limit {
 				counted[node.wave] = all

@@ -56,7 +56,7 @@ func newGuardFixture(t *testing.T, announced bool) *guardFixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, parsed, clock := newReconciler(t), members.Parse(group), clocktesting.NewFakeClock(time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC))
+	r, parsed, clock := newLayer(t), members.Parse(group), clocktesting.NewFakeClock(time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC))
 	r.Clock, r.Admissions = clock, &Admissions{}
 	r.Admissions.Set(group.UID, Admission{Declarations: sets.New(parsed.Declaration.Revision), Nodes: sets.New("n0")})
 	r.Guard = &Guard{
@@ -68,7 +68,7 @@ func newGuardFixture(t *testing.T, announced bool) *guardFixture {
 		}),
 	}
 	f.reconciliation = &reconciliation{
-		Reconciler: r, observation: &observation{Assignment: members.Assignment{Node: node, Group: parsed}}, state: &nodeState{}, now: clock.Now(),
+		Layer: r, observation: &observation{Assignment: members.Assignment{Node: node, Group: parsed}}, state: &nodeState{}, now: clock.Now(),
 		key: types.NamespacedName{Name: "n0"},
 	}
 	return f

@@ -26,11 +26,11 @@ func newGroupReconciliation(t *testing.T) *reconciliation {
 	group := &v1alpha1.NodeGroup{ObjectMeta: metav1.ObjectMeta{Name: "g", UID: "uid-g"}}
 	group.Spec.Metadata = &v1alpha1.Metadata{Labels: map[string]v1alpha1.LabelValue{"team": "blue"}}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n0"}}
-	r, parsed := newReconciler(t), members.Parse(group)
+	r, parsed := newLayer(t), members.Parse(group)
 	r.Admissions = &Admissions{}
 	r.Admissions.Set(group.UID, Admission{Declarations: sets.New(parsed.Declaration.Revision), Nodes: sets.New("n0")})
 	return &reconciliation{
-		Reconciler: r, observation: &observation{Assignment: members.Assignment{Node: node, Group: parsed}}, state: &nodeState{}, now: r.Clock.Now(),
+		Layer: r, observation: &observation{Assignment: members.Assignment{Node: node, Group: parsed}}, state: &nodeState{}, now: r.Clock.Now(),
 	}
 }
 

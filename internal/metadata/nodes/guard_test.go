@@ -40,7 +40,7 @@ func TestHasBegun(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n0"}, Spec: corev1.NodeSpec{Taints: c.taints}}
-			r, api := newReconciler(t), fake.NewClientBuilder().Build()
+			r, api := newLayer(t), fake.NewClientBuilder().Build()
 			leases := &nodelease.Leases{Client: api, Holder: Holder, Namespace: "leases", Clock: clocktesting.NewFakePassiveClock(r.Clock.Now())}
 			if c.holder != "" {
 				lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "leases", Name: nodelease.Name("n0")}}
@@ -50,7 +50,7 @@ func TestHasBegun(t *testing.T) {
 				}
 			}
 			r.Guard = &Guard{Leases: leases}
-			rc := &reconciliation{Reconciler: r, observation: &observation{Assignment: members.Assignment{Node: node}}}
+			rc := &reconciliation{Layer: r, observation: &observation{Assignment: members.Assignment{Node: node}}}
 			if begun, err := rc.hasBegun(t.Context(), []string{"example.com/batch:NoExecute"}); begun != c.want || err != nil {
 				t.Errorf("begun is %v, error %v", begun, err)
 			}
@@ -71,7 +71,7 @@ func TestAwaitRetry(t *testing.T) {
 			group := &v1alpha1.NodeGroup{ObjectMeta: metav1.ObjectMeta{Name: "g", Generation: 1}}
 			group.Spec.Metadata = &v1alpha1.Metadata{Taints: []v1alpha1.Taint{{Key: "example.com/batch", Effect: corev1.TaintEffectNoExecute}}}
 			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n0"}}
-			r := newReconciler(t)
+			r := newLayer(t)
 			now := time.Unix(r.Clock.Now().Unix(), 0)
 			parsed := members.Parse(group)
 			record := ownership.Record{
@@ -83,13 +83,14 @@ func TestAwaitRetry(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			leases := &nodelease.Leases{Client: fake.NewClientBuilder().Build(), Holder: Holder, Namespace: "leases", Clock: clocktesting.NewFakePassiveClock(now)}
+			api := fake.NewClientBuilder().Build()
+			leases := &nodelease.Leases{Client: api, Holder: Holder, Namespace: "leases", Clock: clocktesting.NewFakePassiveClock(now)}
 			r.Guard = &Guard{Leases: leases, Engine: engine.New(nil, nil, nil, nil, metrics, engine.Settings{})}
 			if _, err := leases.Acquire(t.Context(), node); err != nil {
 				t.Fatal(err)
 			}
 			rc := &reconciliation{
-				Reconciler: r, observation: &observation{Assignment: members.Assignment{Node: node, Group: parsed}}, state: &nodeState{},
+				Layer: r, observation: &observation{Assignment: members.Assignment{Node: node, Group: parsed}}, state: &nodeState{},
 				now: now,
 			}
 			v, err := rc.awaitRetry(t.Context())
@@ -172,9 +173,9 @@ func TestVerify_DaemonSets(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			node, reader := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n0"}}, &podPages{pods: c.pods}
-			r := newReconciler(t)
+			r := newLayer(t)
 			r.Guard = &Guard{Live: pages.NewReader(reader)}
-			rc := &reconciliation{Reconciler: r, observation: &observation{Assignment: members.Assignment{Node: node}}}
+			rc := &reconciliation{Layer: r, observation: &observation{Assignment: members.Assignment{Node: node}}}
 			v, err := rc.verify(t.Context(), []corev1.Taint{{Key: "example.com/batch", Effect: corev1.TaintEffectNoExecute}})
 			if err != nil || v.guard != c.guard || !strings.HasPrefix(rc.lost, c.lost) || (rc.lost == "") != (c.lost == "") {
 				t.Errorf("verdict %+v, lost %q, error %v", v, rc.lost, err)
@@ -232,9 +233,9 @@ func TestVerify_ManyPods(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			node, pods := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n0"}}, &largePods{intolerant: c.intolerant}
-			r := newReconciler(t)
+			r := newLayer(t)
 			r.Guard = &Guard{Live: pages.NewReader(pods)}
-			rc := &reconciliation{Reconciler: r, observation: &observation{Assignment: members.Assignment{Node: node}}}
+			rc := &reconciliation{Layer: r, observation: &observation{Assignment: members.Assignment{Node: node}}}
 			v, err := rc.verify(t.Context(), []corev1.Taint{{Key: "example.com/batch", Effect: corev1.TaintEffectNoExecute}})
 			if err != nil || v.guard != c.guard || pods.lists != c.lists {
 				t.Errorf("verdict %+v after %d pages, error %v", v, pods.lists, err)

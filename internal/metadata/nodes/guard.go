@@ -16,7 +16,6 @@ import (
 	"github.com/drover-io/drover/internal/drain"
 	"github.com/drover-io/drover/internal/drain/engine"
 	metadataplan "github.com/drover-io/drover/internal/metadata/plan"
-	"github.com/drover-io/drover/internal/nodegroup/plan"
 	"github.com/drover-io/drover/internal/nodelease"
 	"github.com/drover-io/drover/internal/pages"
 	"github.com/drover-io/drover/internal/status"
@@ -60,8 +59,8 @@ func (rc *reconciliation) guardTaints(ctx context.Context, ids []string) (v verd
 	if rc.Guard == nil {
 		return verdict{held: noGuard}, nil
 	}
-	settings := plan.NoExecute(rc.Group.NodeGroup)
-	options := plan.GuardOptions(&settings, taints)
+	settings := metadataplan.NoExecuteOf(rc.Group.NodeGroup)
+	options := metadataplan.GuardOptions(&settings, taints)
 	report, err := rc.Guard.Engine.Preview(ctx, rc.Node, options)
 	switch {
 	case err != nil:
@@ -73,8 +72,8 @@ func (rc *reconciliation) guardTaints(ctx context.Context, ids []string) (v verd
 		return v, err
 	}
 	// What has begun goes on.
-	if v.held = plan.GuardHeld(&settings, &report, rc.countEvictions); v.held != "" && !rc.begun {
-		rc.heldIn.Store(rc.Node.Name, plan.NamespacesOf(&report))
+	if v.held = metadataplan.HeldBack(&settings, &report, rc.countEvictions); v.held != "" && !rc.begun {
+		rc.heldIn.Store(rc.Node.Name, metadataplan.NamespacesOf(&report))
 		v.requeue.In(recheckHeld)
 		return v, nil
 	}
@@ -198,7 +197,7 @@ func (rc *reconciliation) drain(
 		return v, err
 	case report.Done():
 		return rc.verify(ctx, taints)
-	case report.DeadlineExceeded && plan.NoExecute(rc.Group.NodeGroup).OnTimeout == v1alpha1.TimeoutProceed:
+	case report.DeadlineExceeded && metadataplan.NoExecuteOf(rc.Group.NodeGroup).OnTimeout == v1alpha1.TimeoutProceed:
 		rc.lost = fmt.Sprintf("%d Pods that did not leave in time, regardless of their PodDisruptionBudgets: %s", len(report.Remaining), report.Text())
 		return verdict{guard: metadataplan.GuardClear}, nil
 	case report.DeadlineExceeded:
@@ -260,11 +259,11 @@ func losesPod(pod *corev1.Pod, taints []corev1.Taint) bool {
 }
 
 // forgetGuard ends the evictions from a Node.
-func (r *Reconciler) forgetGuard(node string) {
-	r.withdraw(node)
-	r.heldIn.Delete(node)
-	if _, guarded := r.guarded.LoadAndDelete(node); guarded {
-		r.Admissions.setHeld(node, "")
+func (l *Layer) forgetGuard(node string) {
+	l.withdraw(node)
+	l.heldIn.Delete(node)
+	if _, guarded := l.guarded.LoadAndDelete(node); guarded {
+		l.Admissions.setHeld(node, "")
 	}
 }
 
@@ -279,20 +278,20 @@ func (rc *reconciliation) endGuard(ctx context.Context) error {
 
 // withdraw ends the evictions from a Node for guarded taints. Those of another capability, which may have acquired the lease of the Node since, or
 // have had it all the time, go on.
-func (r *Reconciler) withdraw(node string) {
-	r.Admissions.endEvictions(node)
-	if r.guarded.CompareAndSwap(node, true, false) {
-		r.Guard.Engine.Withdraw(node)
+func (l *Layer) withdraw(node string) {
+	l.Admissions.endEvictions(node)
+	if l.guarded.CompareAndSwap(node, true, false) {
+		l.Guard.Engine.Withdraw(node)
 	}
 }
 
 // abandonGuard ends the guard of a Node that is gone, or has left its group before it got anything of it.
-func (r *Reconciler) abandonGuard(ctx context.Context, node string) error {
-	if r.Guard == nil {
+func (l *Layer) abandonGuard(ctx context.Context, node string) error {
+	if l.Guard == nil {
 		return nil
 	}
-	r.forgetGuard(node)
-	return r.Guard.Leases.ReleaseIfHolder(ctx, node)
+	l.forgetGuard(node)
+	return l.Guard.Leases.ReleaseIfHolder(ctx, node)
 }
 
 // release gives the lease of the Node back, if the guard has it.

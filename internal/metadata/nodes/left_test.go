@@ -23,7 +23,7 @@ import (
 func TestReconcile_LeftBeforeTheCacheShowsTheWrite(t *testing.T) {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n0", UID: "uid-n0"}}
 	scheme := apitest.Scheme(t, clientgoscheme.AddToScheme, v1alpha1.AddToScheme)
-	r := newReconciler(t)
+	r := newLayer(t)
 	r.Cache = fake.NewClientBuilder().WithScheme(scheme).WithObjects(node).Build()
 	r.Finder = members.NewFinder(r.Cache, func() bool { return false })
 	get(t, r.Cache, node)

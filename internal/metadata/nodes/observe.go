@@ -21,9 +21,9 @@ type observation struct {
 
 // observe reads a Node and the group that it belongs to; nil when there is nothing to do for the Node. A Node without a group and a record may have
 // a record that the cache does not show yet.
-func (r *Reconciler) observe(ctx context.Context, name string) (*observation, error) {
+func (l *Layer) observe(ctx context.Context, name string) (*observation, error) {
 	node := &corev1.Node{}
-	err := r.Cache.Get(ctx, types.NamespacedName{Name: name}, node)
+	err := l.Cache.Get(ctx, types.NamespacedName{Name: name}, node)
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, nil
@@ -32,21 +32,21 @@ func (r *Reconciler) observe(ctx context.Context, name string) (*observation, er
 	case node.DeletionTimestamp != nil:
 		return nil, nil
 	}
-	groups, err := r.Finder.Groups(ctx)
+	groups, err := l.Finder.Groups(ctx)
 	if err != nil {
 		return nil, err
 	}
-	assignment, err := r.Finder.Assign(ctx, groups, node)
+	assignment, err := l.Finder.Assign(ctx, groups, node)
 	if err == nil {
 		err = assignment.Decodable()
 	}
 	if err != nil {
 		return nil, err
 	}
-	if r.Admissions.isUnfit(&assignment) {
+	if l.Admissions.isUnfit(&assignment) {
 		assignment.Hold()
 	}
-	pending := r.versions.Pending(ctx, node)
+	pending := l.versions.Pending(ctx, node)
 	if !pending && assignment.Group == nil && node.Annotations[ownership.AnnotationGroupRecord] == "" {
 		return nil, nil
 	}

@@ -37,7 +37,7 @@ func TestGuardHeld(t *testing.T) {
 			for _, reason := range c.reasons {
 				report.Remaining = append(report.Remaining, drain.RemainingPod{Namespace: "default", Name: "web", Reason: reason})
 			}
-			got := GuardHeld(&c.settings, &report, func(pods, _ int) int {
+			got := HeldBack(&c.settings, &report, func(pods, _ int) int {
 				counted += pods
 				return c.others + pods
 			})

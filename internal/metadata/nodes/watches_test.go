@@ -37,7 +37,7 @@ func TestBudgetEvents(t *testing.T) {
 		"one that no held Pod concerns": {func(b *policyv1.PodDisruptionBudget) { b.Namespace, b.Generation = "none", 2 }, "unknown"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newReconciler(t)
+			r := newLayer(t)
 			r.options.Machines = func() bool { return false }
 			metrics, err := engine.NewMetrics(prometheus.NewRegistry())
 			if err != nil {

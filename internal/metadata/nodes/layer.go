@@ -49,8 +49,8 @@ type Options struct {
 	Machines func() bool
 }
 
-// Reconciler reconciles Nodes.
-type Reconciler struct {
+// Layer is what Nodes get from their NodeGroups. It decides; the controller of metadata writes.
+type Layer struct {
 	Dependencies
 	options    Options
 	contention *pace.Contention
@@ -83,12 +83,12 @@ type nodeState struct {
 	timedOutRevision string
 }
 
-// NewReconciler returns a Reconciler.
-func NewReconciler(dependencies Dependencies, options Options) *Reconciler {
+// NewLayer returns a Layer.
+func NewLayer(dependencies Dependencies, options Options) *Layer {
 	if dependencies.Clock == nil {
 		dependencies.Clock = clock.RealClock{}
 	}
-	return &Reconciler{
+	return &Layer{
 		Dependencies: dependencies, options: options, contention: pace.NewContention(),
 		versions:  expectations.NewObjects(dependencies.Live, dependencies.Clock),
 		conflicts: controller.NewConflicts(),
@@ -97,13 +97,13 @@ func NewReconciler(dependencies Dependencies, options Options) *Reconciler {
 }
 
 // Shared returns what knows the last writes of Nodes, and which keys another writer keeps changing: for all layers of a Node together.
-func (r *Reconciler) Shared() (*expectations.Objects, *pace.Contention) {
-	return r.versions, r.contention
+func (l *Layer) Shared() (*expectations.Objects, *pace.Contention) {
+	return l.versions, l.contention
 }
 
 // reconciliation is what one reconciliation of a Node works on. Only decide sets begun, withheld and lost.
 type reconciliation struct {
-	*Reconciler
+	*Layer
 	*observation
 	key   types.NamespacedName
 	state *nodeState
@@ -138,42 +138,42 @@ type Work struct {
 	err      error
 }
 
-// Begin decides what a Node gets from its NodeGroup, and what is given back that a group declared which the Node has left. isTurn reports that the Node
-// is written for its MachineSet, whose turn is its own.
-func (r *Reconciler) Begin(ctx context.Context, request reconcile.Request, isTurn bool) *Work {
-	r.Admissions.beginWrite(request.Name)
-	observed, err := r.observe(ctx, request.Name)
+// Begin decides what a Node gets from its NodeGroup, and what is given back that a group declared which the Node has left. isTurn reports that the
+// Node is written for its MachineSet, whose turn is its own.
+func (l *Layer) Begin(ctx context.Context, request reconcile.Request, isTurn bool) *Work {
+	l.Admissions.beginWrite(request.Name)
+	observed, err := l.observe(ctx, request.Name)
 	switch {
 	case err != nil:
-		r.Admissions.keepWrite(request.Name)
+		l.Admissions.keepWrite(request.Name)
 		return &Work{err: err}
 	case observed == nil:
-		if err := r.abandonGuard(ctx, request.Name); err != nil {
-			r.Admissions.keepWrite(request.Name)
+		if err := l.abandonGuard(ctx, request.Name); err != nil {
+			l.Admissions.keepWrite(request.Name)
 			return &Work{err: err}
 		}
-		r.states.Forget(request.NamespacedName)
-		r.conflicts.Forget(request.NamespacedName)
-		r.Admissions.forgetNode(request.Name)
-		r.Admissions.endWrite(request.Name, nil, r.Clock.Now())
+		l.states.Forget(request.NamespacedName)
+		l.conflicts.Forget(request.NamespacedName)
+		l.Admissions.forgetNode(request.Name)
+		l.Admissions.endWrite(request.Name, nil, l.Clock.Now())
 		return &Work{}
 	case observed.pending:
 		if observed.Group == nil {
 			// No more Pods leave; its lease is given back when the cache shows whether it has a record.
-			r.forgetGuard(request.Name)
+			l.forgetGuard(request.Name)
 		}
-		r.Admissions.keepWrite(request.Name)
+		l.Admissions.keepWrite(request.Name)
 		return &Work{result: reconcile.Result{RequeueAfter: controller.CatchUp}}
 	}
 	rc := &reconciliation{
-		Reconciler: r, observation: observed, key: request.NamespacedName,
-		state: r.states.Get(request.NamespacedName, observed.Node.UID), now: r.Clock.Now(),
+		Layer: l, observation: observed, key: request.NamespacedName,
+		state: l.states.Get(request.NamespacedName, observed.Node.UID), now: l.Clock.Now(),
 	}
 	decision, requeue, err := rc.decide(ctx)
 	if err != nil {
-		r.Admissions.endWrite(request.Name, nil, rc.now)
+		l.Admissions.endWrite(request.Name, nil, rc.now)
 		w := &Work{}
-		w.result, w.err = r.conflicts.Result(rc.key, requeue, err)
+		w.result, w.err = l.conflicts.Result(rc.key, requeue, err)
 		return w
 	}
 	w := &Work{rc: rc, decision: decision}

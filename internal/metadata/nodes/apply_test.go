@@ -25,7 +25,7 @@ import (
 func TestApply_Withheld(t *testing.T) {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n0", UID: "uid-n0"}}
 	rc := &reconciliation{
-		Reconciler: newReconciler(t), observation: &observation{Assignment: members.Assignment{Node: node}}, state: &nodeState{}, withheld: true,
+		Layer: newLayer(t), observation: &observation{Assignment: members.Assignment{Node: node}}, state: &nodeState{}, withheld: true,
 	}
 	decision := metadataplan.GroupDecision{Guarded: []string{"example.com/batch:NoExecute"}, Change: metadataplan.Change{Write: true}}
 	out, due := rc.prepare(&decision, controller.Requeue{}, false)
@@ -34,13 +34,13 @@ func TestApply_Withheld(t *testing.T) {
 	}
 }
 
-func newReconciler(t *testing.T) *Reconciler {
+func newLayer(t *testing.T) *Layer {
 	t.Helper()
 	metrics, err := NewMetrics(prometheus.NewRegistry())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return NewReconciler(Dependencies{
+	return NewLayer(Dependencies{
 		Recorder: record.NewFakeRecorder(10), Metrics: metrics, Admissions: &Admissions{},
 	}, Options{Limiter: pace.NewLimiter(0, 0)})
 }
@@ -104,13 +104,13 @@ func TestMayWrite(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n0", CreationTimestamp: metav1.NewTime(test.created)}}
-			r := newReconciler(t)
+			r := newLayer(t)
 			r.Admissions = &Admissions{}
 			test.admission.Declarations = sets.New(group.Declaration.Revision)
 			r.Admissions.Set(group.UID, test.admission)
 			r.Admissions.Set(old.UID, Admission{Declarations: sets.New(old.Declaration.Revision), Nodes: test.admission.Nodes, Released: test.releasing})
 			rc := &reconciliation{
-				Reconciler:  r,
+				Layer:       r,
 				observation: &observation{Assignment: members.Assignment{Node: node, Group: test.group, Recorded: test.recorded}},
 				now:         start.Add(2 * time.Minute),
 			}

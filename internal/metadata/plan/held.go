@@ -8,11 +8,10 @@ import (
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/drain"
-	metadataplan "github.com/drover-io/drover/internal/metadata/plan"
 )
 
-// NoExecute returns what a group says of taints with the effect NoExecute.
-func NoExecute(group *v1alpha1.NodeGroup) v1alpha1.NoExecute {
+// NoExecuteOf returns what a group says of taints with the effect NoExecute.
+func NoExecuteOf(group *v1alpha1.NodeGroup) v1alpha1.NoExecute {
 	if rollout := group.Spec.Rollout; rollout != nil && rollout.NoExecute != nil {
 		return *rollout.NoExecute
 	}
@@ -21,13 +20,13 @@ func NoExecute(group *v1alpha1.NodeGroup) v1alpha1.NoExecute {
 
 // GuardOptions returns the options of the drain of Pods that do not tolerate taints which a Node is to get.
 func GuardOptions(settings *v1alpha1.NoExecute, taints []corev1.Taint) drain.Options {
-	return drain.Options{Taints: taints, ClusterAPI: true, Karpenter: true, Deadline: metadataplan.GuardTimeout(settings)}
+	return drain.Options{Taints: taints, ClusterAPI: true, Karpenter: true, Deadline: GuardTimeout(settings)}
 }
 
-// GuardHeld says why the guarded taints of a Node are held back before any of its Pods is evicted; empty if they are not. countWave counts the Pods
+// HeldBack says why the guarded taints of a Node are held back before any of its Pods is evicted; empty if they are not. countWave counts the Pods
 // of the Node among those of its wave, unless they exceed the limit, and returns how many there are with them. A Node that keeps its Pods does not
 // count.
-func GuardHeld(settings *v1alpha1.NoExecute, report *drain.Report, countWave func(pods, limit int) (all int)) string {
+func HeldBack(settings *v1alpha1.NoExecute, report *drain.Report, countWave func(pods, limit int) (all int)) string {
 	if held := neverLeaves(report); held != "" {
 		return held
 	}

@@ -23,45 +23,45 @@ import (
 )
 
 // Sources are the watches beside that of Nodes, each with its reason.
-func (r *Reconciler) Sources(cache ctrlcache.Cache) []source.Source {
+func (l *Layer) Sources(cache ctrlcache.Cache) []source.Source {
 	sources := []source.Source{
 		// A roll-out reaches the Node, or its group changes.
-		r.Admissions.events.Source(func(_ context.Context, node string) []reconcile.Request { return requestFor(node) }),
+		l.Admissions.events.Source(func(_ context.Context, node string) []reconcile.Request { return requestFor(node) }),
 	}
-	if r.Guard != nil {
+	if l.Guard != nil {
 		requests := func(_ context.Context, node string) []reconcile.Request { return requestFor(node) }
 		// A Pod leaves a Node that is guarded, or its budget allows that; or the budget of the group has a place.
-		sources = append(sources, r.Guard.Engine.Sources(cache, r.guardedNode)...)
-		sources = append(sources, r.Guard.Budgets.Source(v1alpha1.CapabilityMetadata, requests), nodelease.Source(cache, r.guardedNode))
+		sources = append(sources, l.Guard.Engine.Sources(cache, l.guardedNode)...)
+		sources = append(sources, l.Guard.Budgets.Source(v1alpha1.CapabilityMetadata, requests), nodelease.Source(cache, l.guardedNode))
 		// A PodDisruptionBudget is relaxed, or goes, for which taints are held back: it is no event of a Node that is not being drained.
 		sources = append(sources, watch.Source(cache, &policyv1.PodDisruptionBudget{}, watch.Handler[*policyv1.PodDisruptionBudget]{
-			Updated: r.budgetUpdated, Deleted: r.budgetDeleted,
+			Updated: l.budgetUpdated, Deleted: l.budgetDeleted,
 		}))
 	}
-	if r.options.Machines() {
+	if l.options.Machines() {
 		// What a Machine declares goes before what the group of its Node declares.
 		sources = append(sources, watch.Source(cache, &machinev1beta1.Machine{}, watch.Handler[*machinev1beta1.Machine]{
-			Created: r.machineCreated, Updated: r.machineUpdated, Deleted: r.machineDeleted,
+			Created: l.machineCreated, Updated: l.machineUpdated, Deleted: l.machineDeleted,
 		}), watch.Source(cache, &machinev1beta1.MachineSet{}, watch.Handler[*machinev1beta1.MachineSet]{
 			// The Machines do not show what their MachineSet declares while a group's value keeps metadata from writing them.
-			Updated: r.setUpdated,
+			Updated: l.setUpdated,
 		}))
 	}
 	return sources
 }
 
 // budgetUpdated ignores what does not change whether a budget can ever allow an eviction.
-func (r *Reconciler) budgetUpdated(ctx context.Context, queue watch.Queue, before, after *policyv1.PodDisruptionBudget) {
+func (l *Layer) budgetUpdated(ctx context.Context, queue watch.Queue, before, after *policyv1.PodDisruptionBudget) {
 	was, is := &before.Status, &after.Status
 	if before.Generation != after.Generation || was.ExpectedPods != is.ExpectedPods || was.DesiredHealthy != is.DesiredHealthy ||
 		was.ObservedGeneration != is.ObservedGeneration || (was.DisruptionsAllowed > 0) != (is.DisruptionsAllowed > 0) {
-		r.budgetDeleted(ctx, queue, after)
+		l.budgetDeleted(ctx, queue, after)
 	}
 }
 
 // budgetDeleted has the Nodes looked at again on which Pods of the budget's namespace keep taints from being set.
-func (r *Reconciler) budgetDeleted(_ context.Context, queue watch.Queue, budget *policyv1.PodDisruptionBudget) {
-	r.heldIn.Range(func(node, namespaces any) bool {
+func (l *Layer) budgetDeleted(_ context.Context, queue watch.Queue, budget *policyv1.PodDisruptionBudget) {
+	l.heldIn.Range(func(node, namespaces any) bool {
 		name, _ := node.(string)
 		if of, ok := namespaces.(sets.Set[string]); ok && (of == nil || of.Has(budget.Namespace)) {
 			queue.AddAfter(watch.PriorityNormal, budgetDelay, requestFor(name)...)
@@ -71,18 +71,18 @@ func (r *Reconciler) budgetDeleted(_ context.Context, queue watch.Queue, budget 
 }
 
 // guardedNode returns the request for a Node whose guard has begun, and none for all others: Pods come and go on all of them.
-func (r *Reconciler) guardedNode(_ context.Context, node string) []reconcile.Request {
-	if _, guarded := r.guarded.Load(node); !guarded {
+func (l *Layer) guardedNode(_ context.Context, node string) []reconcile.Request {
+	if _, guarded := l.guarded.Load(node); !guarded {
 		return nil
 	}
 	return requestFor(node)
 }
 
-func (r *Reconciler) setUpdated(ctx context.Context, queue watch.Queue, before, after *machinev1beta1.MachineSet) {
+func (l *Layer) setUpdated(ctx context.Context, queue watch.Queue, before, after *machinev1beta1.MachineSet) {
 	if before.Generation == after.Generation && !metadataplan.IsDeclarationChanged(before, after) {
 		return
 	}
-	machines, err := lookup.MachinesOfSet(ctx, r.Cache, after.Namespace, after.UID)
+	machines, err := lookup.MachinesOfSet(ctx, l.Cache, after.Namespace, after.UID)
 	if err != nil {
 		log.FromContext(ctx).Error(err, "cannot enqueue the Nodes of a MachineSet", "machineset", after.Namespace+"/"+after.Name)
 		return
@@ -100,23 +100,23 @@ func requestFor(node string) []reconcile.Request {
 }
 
 // NodeDeleted forgets a Node that is gone.
-func (r *Reconciler) NodeDeleted(node *corev1.Node) {
+func (l *Layer) NodeDeleted(node *corev1.Node) {
 	key := types.NamespacedName{Name: node.Name}
-	r.options.Limiter.Forget(key)
-	r.conflicts.Forget(key)
-	r.forgetGuard(node.Name)
-	r.Admissions.forgetNode(node.Name)
-	r.Admissions.forgetWrite(node.Name)
-	r.states.Forget(key)
+	l.options.Limiter.Forget(key)
+	l.conflicts.Forget(key)
+	l.forgetGuard(node.Name)
+	l.Admissions.forgetNode(node.Name)
+	l.Admissions.forgetWrite(node.Name)
+	l.states.Forget(key)
 }
 
-func (r *Reconciler) machineCreated(_ context.Context, queue watch.Queue, machine *machinev1beta1.Machine, initial bool) {
+func (l *Layer) machineCreated(_ context.Context, queue watch.Queue, machine *machinev1beta1.Machine, initial bool) {
 	if !initial {
 		queue.Add(watch.PriorityNormal, requestFor(machineapi.NodeName(machine))...)
 	}
 }
 
-func (r *Reconciler) machineUpdated(_ context.Context, queue watch.Queue, before, after *machinev1beta1.Machine) {
+func (l *Layer) machineUpdated(_ context.Context, queue watch.Queue, before, after *machinev1beta1.Machine) {
 	if before.Generation == after.Generation && !members.IsChanged(before, after) {
 		return
 	}
@@ -126,6 +126,6 @@ func (r *Reconciler) machineUpdated(_ context.Context, queue watch.Queue, before
 	}
 }
 
-func (r *Reconciler) machineDeleted(_ context.Context, queue watch.Queue, machine *machinev1beta1.Machine) {
+func (l *Layer) machineDeleted(_ context.Context, queue watch.Queue, machine *machinev1beta1.Machine) {
 	queue.Add(watch.PriorityNormal, requestFor(machineapi.NodeName(machine))...)
 }

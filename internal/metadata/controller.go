@@ -314,7 +314,7 @@ func (w *work) end(ctx context.Context) (reconcile.Result, error) {
 func (rc *reconciliation) decide() (decision plan.Decision, requeue controller.Requeue) {
 	in := plan.Input{
 		Machine: rc.machine, Node: rc.node, NodeShared: rc.nodeShared, Protected: rc.protected, Link: rc.link(), Now: rc.now,
-		Declaration: rc.set.declared(), GuardedBy: rc.guardedBy, Guarded: rc.guarded, Grouped: rc.grouped,
+		Declaration: rc.set.declared(), GuardedBy: rc.guardedBy, Guarded: rc.guarded, Grouped: rc.grouped, Below: rc.below,
 	}
 	if rc.contention.Any() {
 		in.Contended = func(target plan.Target, kind ownership.Kind, key string) bool {

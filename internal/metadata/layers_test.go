@@ -125,6 +125,54 @@ func TestReconcile_LayersWithdraw(t *testing.T) {
 	}
 }
 
+// TestReconcile_LayerTakesOver: a key that a Node has from its NodeGroup gets the MachineSet's value with the write that records it.
+func TestReconcile_LayerTakesOver(t *testing.T) {
+	group := newGroup("team", "red")
+	s, node := newLayered(t, group, "")
+	set := setOf("a", blue)
+	apitest.Edit(t, s.client, set, func(set *machinev1beta1.MachineSet) { set.Spec.Template.Spec.Labels = nil })
+	s.must(t, "m1", "Node/n1")
+	s.emitted()
+	apitest.Edit(t, s.client, set, func(set *machinev1beta1.MachineSet) { set.Spec.Template.Spec.Labels = blue })
+	s.must(t, "m1", "Machine/m1 Node/n1")
+	if s.read(t, node); node.Labels["team"] != "blue" || strings.Contains(node.Annotations[ownership.AnnotationGroupRecord], "team") {
+		t.Errorf("the Node has %v and %v", node.Labels, node.Annotations)
+	}
+	if got := s.emitted(); strings.Contains(got, "Repaired") {
+		t.Errorf("events %s", got)
+	}
+	s.must(t, "m1", "")
+}
+
+// TestReconcile_LayerPolicies: whatever the policies of a MachineSet and a NodeGroup that declare the same key, the MachineSet's counts, the value of
+// another writer goes only if that policy adopts it, and the rest of what the group declares reaches the Node. Nothing is written again and again.
+func TestReconcile_LayerPolicies(t *testing.T) {
+	for _, policy := range []string{"keep", "adopt", "fail"} {
+		for _, ofGroup := range []v1alpha1.ConflictPolicy{v1alpha1.ConflictKeep, v1alpha1.ConflictAdopt, v1alpha1.ConflictFail} {
+			for _, theirs := range []string{"", "theirs"} {
+				group := newGroup("team", "red")
+				group.Spec.Metadata.Labels["tier"], group.Spec.Metadata.ConflictPolicy = "batch", ofGroup
+				group.Status.OwnedKeys = append(group.Status.OwnedKeys, "label/tier")
+				s, node := newLayered(t, group, "")
+				apitest.Edit(t, s.client, setOf("a", blue), func(set *machinev1beta1.MachineSet) {
+					set.Annotations = map[string]string{plan.AnnotationConflictPolicy: policy}
+				})
+				want := "blue"
+				if theirs != "" {
+					apitest.Edit(t, s.client, node, func(n *corev1.Node) { n.Labels["team"] = theirs })
+					if policy != "adopt" {
+						want = theirs
+					}
+				}
+				s.settle(t)
+				if s.read(t, node); node.Labels["team"] != want || node.Labels["tier"] != "batch" {
+					t.Errorf("%s and %s, with %q: the Node has %v, want the team %s", policy, ofGroup, theirs, node.Labels, want)
+				}
+			}
+		}
+	}
+}
+
 // read reads an object.
 func (s *fixture) read(t *testing.T, object client.Object) {
 	t.Helper()

@@ -35,6 +35,8 @@ type observation struct {
 	refused bool
 	// grouped are the entries that the NodeGroup of the Node keeps on it; read only for a Node that loses keys.
 	grouped plan.Entries
+	// below are the keys that the Node has from its NodeGroup; read only where the Node has another value than what is declared.
+	below ownership.Section
 	// pending reports that the cache does not show Drover's own last write of the Machine or its Node.
 	pending bool
 }
@@ -120,8 +122,14 @@ func (r *Reconciler) observeMachine(ctx context.Context, machine *machinev1beta1
 	return observed, r.observeGuard(ctx, observed)
 }
 
-// observeGroup finds out which entries the NodeGroup of the Node keeps on it, if the Node loses any or has lost some lately.
+// observeGroup finds out which entries the NodeGroup of the Node keeps on it, if the Node loses any or has lost some lately, and which keys it has
+// from that, if it has other values than the MachineSet declares.
 func (r *Reconciler) observeGroup(ctx context.Context, observed *observation) (err error) {
+	if r.groups != nil && observed.node != nil && observed.set != nil && observed.set.declaration.Disagrees(observed.node) {
+		if observed.below, err = r.groups.Owned(ctx, observed.node); err != nil {
+			return err
+		}
+	}
 	if r.groupedOf == nil || observed.node == nil || !plan.LosesKeys(observed.node, observed.set.declared()) {
 		return nil
 	}

@@ -1,6 +1,7 @@
 package nodegroup
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -50,6 +51,47 @@ func TestMachineSet_GoesBeforeTheGroup(t *testing.T) {
 		}
 		return hasLabel("example.com/tier", "web")(node)
 	})
+}
+
+// TestMachineSet_ChangesWhileItsNodesMove: Nodes go from one group to another while their MachineSet changes. What the MachineSet declares counts, what
+// both groups declare stays, and nothing is set once more. Each Node is written at most once for each of the two changes.
+func TestMachineSet_ChangesWhileItsNodesMove(t *testing.T) {
+	f := besideOthers(t, "moving", 0)
+	f.Pool(cluster.PoolOptions{Name: "moving", Machines: 3})
+	nodes := []string{"moving-0", "moving-1", "moving-2"}
+	half := func(value string) {
+		for _, name := range nodes {
+			f.label(name, labelHalf, value)
+			f.label(name, labelPool, "moving")
+		}
+	}
+	half("x")
+	for _, group := range []struct{ name, half string }{{"a", "x"}, {"b", "y"}} {
+		f.create(f.newGroup("moving-"+group.name, ofHalf(group.half), withLabel("example.com/both", "yes"), withLabel("example.com/team", group.name),
+			withLabel("example.com/only-"+group.name, "yes"), withSetOnceTaint("example.com/once-"+group.name), withRelease(v1alpha1.ReleaseRemove)))
+	}
+	f.Nodes("moving", "is in the first group", func(node *corev1.Node) error {
+		return errors.Join(hasLabel("example.com/team", "a")(node), hasTaint("example.com/once-a", true)(node))
+	})
+	for _, name := range nodes {
+		f.untaint(name)
+	}
+	mark := f.AuditMark()
+	half("y")
+	harness.Update(f.World, f.Set, "moving", func(set *machinev1beta1.MachineSet) {
+		set.Spec.Template.Spec.Labels = map[string]string{"example.com/team": "set", "example.com/only-a": "yes"}
+	})
+	f.Nodes("moving", "has what the MachineSet and the second group declare", func(node *corev1.Node) error {
+		if len(node.Spec.Taints) > 0 {
+			t.Errorf("Node %s has the taints %v", node.Name, harness.Taints(node))
+		}
+		return errors.Join(hasLabel("example.com/both", "yes")(node), hasLabel("example.com/team", "set")(node),
+			hasLabel("example.com/only-a", "yes")(node), hasLabel("example.com/only-b", "yes")(node))
+	})
+	f.eventuallyCondition("moving-b", v1alpha1.ConditionReady, metav1.ConditionFalse, plan.ReasonMachineDeclares)
+	if names := f.written(mark); len(names) > 3*len(nodes) {
+		t.Errorf("written are the Nodes, and the Machines of the same names, %v", names)
+	}
 }
 
 // TestClusterAPI_NodesOfAMachineDeployment: Nodes belong to a group by the annotations that the Cluster API gives them, also those of the MachineSet

@@ -72,7 +72,7 @@ func (rc *reconciliation) mayWrite(decision *metadataplan.GroupDecision) bool {
 	case rc.Group.Spec.DryRun && rc.Group.DeletionTimestamp == nil:
 		return false
 	}
-	return decision.Drift || rc.isNewNode(decision) || rc.isAdmitted() ||
+	return decision.Drift || decision.Handover || rc.isNewNode(decision) || rc.isAdmitted() ||
 		len(decision.Guarded) > 0 && rc.begun
 }
 

@@ -32,6 +32,8 @@ type Input struct {
 	// Grouped are the entries that the Node's NodeGroup keeps on it: those with the same value stay on the Node when the MachineSet does not declare
 	// them any more.
 	Grouped Entries
+	// Below are the keys that the Node has from its NodeGroup. What the MachineSet declares counts there, and is no conflict.
+	Below ownership.Section
 	// Contended reports keys that another writer keeps changing and that are left alone for now; nil for none.
 	Contended func(target Target, kind ownership.Kind, key string) bool
 	// Now is the time of the decision.
@@ -228,6 +230,12 @@ func (f *facts) findConflicts(problems *problemList) map[id]bool {
 		}
 	}
 	return conflicts
+}
+
+// Disagrees reports whether a Node has another value of a key than what is declared for it: then it matters which keys it has from its NodeGroup.
+func (d *Declaration) Disagrees(node *corev1.Node) bool {
+	return differs(d.Desired[ownership.Label], node.Labels) || differs(d.Desired[ownership.Annotation], node.Annotations) ||
+		differs(d.Desired[ownership.Taint], ownership.TaintEntries(node.Spec.Taints))
 }
 
 // differs reports whether any declared key has another value.

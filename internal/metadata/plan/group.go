@@ -126,6 +126,8 @@ type GroupDecision struct {
 	Problems []Problem
 	// Drift reports whether another writer has changed what the Node had already: nothing else is written.
 	Drift bool
+	// Handover reports that the Machine declares keys which the Node has had from its group, and that nothing else is written.
+	Handover bool
 	// Guarded are the taints that the Guard concerns: those that the Node lacks. TimedOut reports that they wait for Pods that did not leave in time.
 	Guarded  []string
 	TimedOut bool
@@ -196,7 +198,7 @@ func (f *groupFacts) untouched() string {
 // hold has nothing written. What the Node carries counts for the state.
 func (d *GroupDecision) hold(reason string) {
 	d.State, d.Settled, d.Reason = Held, Held, reason
-	d.Change, d.Guarded, d.TimedOut, d.Drift = Change{}, nil, false, false
+	d.Change, d.Guarded, d.TimedOut, d.Drift, d.Handover = Change{}, nil, false, false, false
 }
 
 // isMember reports whether the Node is in a group.
@@ -342,9 +344,26 @@ func (f *groupFacts) finish(out *GroupDecision, record ownership.Record, problem
 	if !out.Change.Write {
 		return
 	}
+	handed, drift := f.handedOver(out)
+	// What the Machine declares is not put back.
 	out.Change.owned = f.record
+	for _, kind := range ownership.Kinds {
+		out.Change.owned.Section = out.Change.owned.With(kind, f.record.Of(kind).Minus(handed.Of(kind)))
+	}
 	out.Change.Record = f.format(&record)
-	out.Drift = out.Reached && changed
+	out.Drift = out.Reached && drift
+	out.Handover = out.Reached && !drift && !handed.Empty()
+}
+
+// handedOver returns the keys that the Node has had from its group and that the Machine declares now, and whether any other one is set or removed.
+func (f *groupFacts) handedOver(out *GroupDecision) (handed ownership.Section, others bool) {
+	for _, kind := range ownership.Kinds {
+		declared := ownership.KeysOf(f.Machine[kind])
+		handed = handed.With(kind, f.record.Of(kind).And(declared))
+		result := out.Change.Results[kind]
+		others = others || ownership.KeysOf(result.Set).Union(ownership.NewKeys(result.Remove...)).Minus(declared).Len() > 0
+	}
+	return handed, others
 }
 
 // format returns the text of a record that is written.

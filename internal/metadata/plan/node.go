@@ -62,7 +62,7 @@ func (f *facts) mergeNode(
 		Desired:   desired,
 		Live:      f.nodeLive[kind],
 		Protected: f.in.Protected.Of(kind),
-		Inherited: func(key string) bool { return f.cameFromMachine(kind, key) },
+		Inherited: func(key string) bool { return f.cameFromMachine(kind, key) || f.in.Below.Of(kind).Has(key) },
 		Skip:      func(key string) bool { return f.isGuarded(kind, key) || f.contended(OnNode, kind, key, problems) },
 		NeedsConfirmation: func(key string) bool {
 			if _, declared := desired[key]; declared && f.confirmsDeclared(kind, key, after) {

@@ -93,7 +93,9 @@ type Node struct {
 }
 
 // toWrite reports whether the roll-out has to write the Node. What another writer has changed since does not count: Drover reverts it at once.
-func (n *Node) toWrite() bool { return n.Metadata.Change.Write && !n.Metadata.Drift && !n.Metadata.Handover }
+func (n *Node) toWrite() bool {
+	return n.Metadata.Change.Write && !n.Metadata.Drift && !n.Metadata.Handover
+}
 
 // IsFailing reports whether the roll-out has to write the Node and cannot.
 func (n *Node) IsFailing() bool { return n.Failing != "" && n.toWrite() }

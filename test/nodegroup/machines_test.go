@@ -53,8 +53,8 @@ func TestMachineSet_GoesBeforeTheGroup(t *testing.T) {
 	})
 }
 
-// TestMachineSet_ChangesWhileItsNodesMove: Nodes go from one group to another while their MachineSet changes. What the MachineSet declares counts, what
-// both groups declare stays, and nothing is set once more. Each Node is written at most once for each of the two changes.
+// TestMachineSet_ChangesWhileItsNodesMove: Nodes go from one group to another while their MachineSet changes. What the MachineSet declares counts,
+// what both groups declare stays, and nothing is set once more. Each Node is written at most once for each of the two changes.
 func TestMachineSet_ChangesWhileItsNodesMove(t *testing.T) {
 	f := besideOthers(t, "moving", 0)
 	f.Pool(cluster.PoolOptions{Name: "moving", Machines: 3})

@@ -55,9 +55,10 @@ func (l *Layer) observe(ctx context.Context, name string) (*observation, error) 
 
 // Owned returns the keys that a Node has from its NodeGroup: those of its record that the status of the group confirms.
 func (l *Layer) Owned(ctx context.Context, node *corev1.Node) (owned ownership.Section, err error) {
-	record, err := ownership.ParseGroupRecord(node.Annotations[ownership.AnnotationGroupRecord])
-	if err != nil || record.Section.Empty() {
-		return owned, nil // what cannot be read is reported with the decision for the group
+	// What cannot be read is reported with the decision for the group, and names nothing.
+	record, _ := ownership.ParseGroupRecord(node.Annotations[ownership.AnnotationGroupRecord])
+	if record.Section.Empty() {
+		return owned, nil
 	}
 	groups, err := l.Finder.Groups(ctx)
 	if err != nil {

@@ -338,32 +338,28 @@ func (f *groupFacts) finish(out *GroupDecision, record ownership.Record, problem
 		return
 	}
 	out.Reached = !out.FirstWrite && f.record.Digest == record.Digest && f.record.Source == record.Source
-	changed := out.Change.Changed()
 	outdated := !record.SameKeys(f.record) || f.record.Source != record.Source && !record.Empty() || !record.Timeout.Equal(f.record.Timeout)
-	out.Change.Write = changed || outdated || problems.has(BadRecord)
+	out.Change.Write = out.Change.Changed() || outdated || problems.has(BadRecord)
 	if !out.Change.Write {
 		return
 	}
-	handed, drift := f.handedOver(out)
-	// What the Machine declares is not put back.
-	out.Change.owned = f.record
-	for _, kind := range ownership.Kinds {
-		out.Change.owned.Section = out.Change.owned.With(kind, f.record.Of(kind).Minus(handed.Of(kind)))
-	}
 	out.Change.Record = f.format(&record)
-	out.Drift = out.Reached && drift
-	out.Handover = out.Reached && !drift && !handed.Empty()
+	f.attribute(out)
 }
 
-// handedOver returns the keys that the Node has had from its group and that the Machine declares now, and whether any other one is set or removed.
-func (f *groupFacts) handedOver(out *GroupDecision) (handed ownership.Section, others bool) {
+// attribute decides whose changes a write undoes, or follows: what the Machine declares is not put back, of which the Node has had some keys from its
+// group.
+func (f *groupFacts) attribute(out *GroupDecision) {
+	handed, others := ownership.Section{}, false
+	out.Change.owned = f.record
 	for _, kind := range ownership.Kinds {
-		declared := ownership.KeysOf(f.Machine[kind])
+		declared, result := ownership.KeysOf(f.Machine[kind]), out.Change.Results[kind]
 		handed = handed.With(kind, f.record.Of(kind).And(declared))
-		result := out.Change.Results[kind]
+		out.Change.owned.Section = out.Change.owned.With(kind, f.record.Of(kind).Minus(declared))
 		others = others || ownership.KeysOf(result.Set).Union(ownership.NewKeys(result.Remove...)).Minus(declared).Len() > 0
 	}
-	return handed, others
+	out.Drift = out.Reached && others
+	out.Handover = out.Reached && !others && !handed.Empty()
 }
 
 // format returns the text of a record that is written.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"time"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
@@ -119,6 +118,10 @@ func (rc *reconciliation) start(ctx context.Context, current *snapshot, r *plan.
 	if out := rc.confirm(ctx, current, r); !out.isClear() {
 		return out
 	}
+	begin, out := rc.beginningOf(current.external, r)
+	if begin == nil {
+		return out
+	}
 	request := rc.request(r)
 	permit, ctx, err := rc.options.Budgets.Begin(ctx, request)
 	defer permit.Done()
@@ -128,17 +131,26 @@ func (rc *reconciliation) start(ctx context.Context, current *snapshot, r *plan.
 	case !permit.Allowed:
 		return blockedBy(r.Machine, &permit)
 	}
-	switch r.Method {
-	case plan.ByTemplate:
-		return rc.createRequest(ctx, current.external, r)
-	case plan.ByAnnotation:
-		return rc.annotateMachine(ctx, r)
-	}
-	out = rc.deleteMachine(ctx, r)
-	if out.started == 0 && !slices.ContainsFunc(out.blocked, func(b plan.Blocked) bool { return b.Retried }) {
+	// After an error, it may have begun.
+	if out = begin(ctx); out.started == 0 && out.Err == nil {
 		out = out.and(failed(rc.options.Budgets.End(ctx, request)))
 	}
 	return out
+}
+
+// beginningOf returns the write with which a remediation begins; nil, and the outcome, if it cannot begin, whatever the budget says.
+func (rc *reconciliation) beginningOf(observed *external, r *plan.Remediation) (begin func(context.Context) outcome, out outcome) {
+	switch r.Method {
+	case plan.ByTemplate:
+		request, out := prepareRequest(observed, r)
+		if request == nil {
+			return nil, out
+		}
+		return func(ctx context.Context) outcome { return rc.createRequest(ctx, observed, request, r) }, out
+	case plan.ByAnnotation:
+		return func(ctx context.Context) outcome { return rc.annotateMachine(ctx, r) }, out
+	}
+	return func(ctx context.Context) outcome { return rc.deleteMachine(ctx, r) }, out
 }
 
 // confirm checks at the API server that the Node is as unhealthy as the cache shows it: events of Machines and of Nodes come in any order, and the

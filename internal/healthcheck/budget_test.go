@@ -2,15 +2,20 @@ package healthcheck
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/disruption"
@@ -122,5 +127,55 @@ func TestBudget_NodeNamedAsMachine(t *testing.T) {
 	s.reconcileUntilQuiet("c")
 	if got := s.deletedMachines("m0", "evil"); got != "m0" {
 		t.Errorf("deleted are %s", got)
+	}
+}
+
+// TestBudget_CannotBegin: a remediation that cannot begin, whatever the budget says, asks for no place in it.
+func TestBudget_CannotBegin(t *testing.T) {
+	for name, objects := range map[string][]client.Object{
+		"no template": nil,
+		"a template without fields": {&unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": remediations.String(), "kind": "Metal3RemediationTemplate",
+			"metadata": map[string]any{"namespace": namespace, "name": "reboot"},
+		}}},
+		"another one's request": {newTemplate("reboot"), newRequestNamed("m0")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newBudgetFixture(t, "uww", 1)
+			s.create(objects...)
+			edit(s, newCheck("c"), byTemplateOf("reboot"))
+			s.mustReconcile("c", statusC)
+		})
+	}
+}
+
+// TestBudget_NotBegun: a remediation whose first write is rejected gives its place to the next one.
+func TestBudget_NotBegun(t *testing.T) {
+	denied := apierrors.NewForbidden(schema.GroupResource{Resource: "things"}, "", errors.New("no"))
+	for name, test := range map[string]struct {
+		change func(*machinev1beta1.MachineHealthCheck)
+		write  string
+		err    error
+	}{
+		"deletion denied":   {func(*machinev1beta1.MachineHealthCheck) {}, "delete Machine", denied},
+		"deletion conflict": {func(*machinev1beta1.MachineHealthCheck) {}, "delete Machine", apierrors.NewConflict(schema.GroupResource{}, "", nil)},
+		"annotation denied": {bareMetal, "patch Machine", denied},
+		"request denied":    {byTemplateOf("reboot"), "create Metal3Remediation", denied},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newBudgetFixture(t, "uuw", 1)
+			s.create(newTemplate("reboot"))
+			edit(s, newCheck("c"), test.change)
+			s.Fail[test.write] = test.err
+			for range 2 {
+				if _, writes, err := s.reconcile("c"); err != nil || !strings.Contains(writes, test.write+"/m0") || !strings.Contains(writes, test.write+"/m1") {
+					t.Fatalf("wrote %s, error %v", writes, err)
+				}
+			}
+			delete(s.Fail, test.write)
+			if _, writes, err := s.reconcile("c"); err != nil || !strings.Contains(writes, test.write+"/m0") || strings.Contains(writes, test.write+"/m1") {
+				t.Errorf("wrote %s, error %v", writes, err)
+			}
+		})
 	}
 }

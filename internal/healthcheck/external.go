@@ -102,25 +102,30 @@ func (rc *reconciliation) observeTemplate(ctx context.Context, current *snapshot
 	return out
 }
 
-// createRequest creates the remediation request of a Machine.
-func (rc *reconciliation) createRequest(ctx context.Context, observed *external, r *plan.Remediation) outcome {
-	kind, name := observed.kind.Kind, r.Machine.Name
-	switch {
+// prepareRequest returns the remediation request that is to be created for a Machine; nil, and the outcome, if there can be none.
+func prepareRequest(observed *external, r *plan.Remediation) (*unstructured.Unstructured, outcome) {
+	switch kind, name := observed.kind.Kind, r.Machine.Name; {
 	case observed.failure.Reason != "":
-		return blocked(r.Machine, observed.failure.Reason, observed.failure.Message)
+		return nil, blocked(r.Machine, observed.failure.Reason, observed.failure.Message)
 	case observed.requests == nil:
-		return blocked(r.Machine, plan.ReasonNoRequest, "the remediation requests cannot be listed")
+		return nil, blocked(r.Machine, plan.ReasonNoRequest, "the remediation requests cannot be listed")
 	case observed.requests[name] != nil:
-		return notRequested(r, fmt.Sprintf("%s %s exists, and no MachineHealthCheck has created it for this Machine: Drover does not delete it. "+
+		return nil, notRequested(r, fmt.Sprintf("%s %s exists, and no MachineHealthCheck has created it for this Machine: Drover does not delete it. "+
 			"Delete it to have the Machine remediated", kind, name))
 	case observed.err != nil:
-		return failed(observed.err)
+		return nil, failed(observed.err)
 	}
 	request, err := newRequest(observed.template, observed.kind, r.Machine)
 	if err != nil {
-		return notRequested(r, err.Error())
+		return nil, notRequested(r, err.Error())
 	}
-	err = rc.writer.Create(ctx, request, fieldOwner)
+	return request, outcome{}
+}
+
+// createRequest creates the remediation request of a Machine.
+func (rc *reconciliation) createRequest(ctx context.Context, observed *external, request *unstructured.Unstructured, r *plan.Remediation) outcome {
+	kind, name := observed.kind.Kind, r.Machine.Name
+	err := rc.writer.Create(ctx, request, fieldOwner)
 	class := status.Classify(err)
 	rc.metrics.attempts.WithLabelValues(string(plan.ByTemplate), string(class)).Inc()
 	switch {

@@ -272,6 +272,16 @@ func (b *Budgets) groupOf(ctx context.Context, request *Request) (string, error)
 // End says that the work on a Node is over, or that a request is not made again. It releases the lease if the request has Leases. What the cluster
 // shows counts on; nothing else has to be ended.
 func (b *Budgets) End(ctx context.Context, request *Request) error {
+	return b.finish(ctx, request, true)
+}
+
+// Withdraw is End for a request that was admitted, and whose first write was rejected: no disruption has begun, and a remediation has not kept the
+// interval before the next one.
+func (b *Budgets) Withdraw(ctx context.Context, request *Request) error {
+	return b.finish(ctx, request, false)
+}
+
+func (b *Budgets) finish(ctx context.Context, request *Request, begun bool) error {
 	over := false
 	if request.Leases != nil {
 		var err error
@@ -283,11 +293,11 @@ func (b *Budgets) End(ctx context.Context, request *Request) error {
 	if err != nil || name == "" {
 		return err
 	}
-	return b.end(ctx, b.group(name), request, over)
+	return b.end(ctx, b.group(name), request, over, begun)
 }
 
-// end has a group know that work is over.
-func (b *Budgets) end(ctx context.Context, g *group, request *Request, over bool) error {
+// end has a group know that work is over, or has not begun.
+func (b *Budgets) end(ctx context.Context, g *group, request *Request, over, begun bool) error {
 	if err := g.lock(ctx); err != nil {
 		return err
 	}
@@ -304,10 +314,15 @@ func (b *Budgets) end(ctx context.Context, g *group, request *Request, over bool
 	for _, admission := range plan.FreshAdmissions(observed, now) {
 		if key := plan.KeyOf(&admission); request.Matches(&admission) && g.ended[key].IsZero() {
 			g.ended[key], over = now, true
+			if !begun {
+				g.withdraw(&admission)
+			}
 		}
 	}
 	if over && observed.Spec.Disruption != nil {
-		g.returned[request.Node] = returned{request.UID, now}
+		if begun {
+			g.returned[request.Node] = returned{request.UID, now}
+		}
 		b.changed.Emit(g.name)
 	}
 	return nil

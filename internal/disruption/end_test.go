@@ -5,7 +5,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/disruption/plan"
 )
 
@@ -48,4 +50,36 @@ func TestReturning_AdmissionIsOver(t *testing.T) {
 	f.begin(newRequest("n1", upgrade), plan.ReasonBudgetExhausted)
 	f.step(plan.AdmissionTime)
 	f.begin(newRequest("n1", upgrade), "")
+}
+
+// TestWithdraw: a remediation that has not begun keeps neither its place, nor the interval, nor its Node from counting as available. The last one that
+// has begun keeps the interval.
+func TestWithdraw(t *testing.T) {
+	f := newFixture(t)
+	f.minReady = time.Hour
+	f.change(func(group *v1alpha1.NodeGroup) {
+		group.Spec.Disruption.Remediation = &v1alpha1.RemediationPace{MinInterval: &metav1.Duration{Duration: 10 * time.Minute}}
+	})
+	withdraw := func(request *Request) {
+		t.Helper()
+		if err := f.budgets.Withdraw(t.Context(), request); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 {
+		f.begin(newRequest("n0", remediation), "")
+		withdraw(newRequest("n0", remediation))
+		if state := f.state(); state.Unavailable != 0 || state.Returning {
+			t.Errorf("the state is %+v", state)
+		}
+	}
+	f.begin(newRequest("n1", remediation), "") // in the same second
+	f.step(9 * time.Minute)
+	f.begin(newRequest("n0", remediation), plan.ReasonRemediationInterval)
+	f.step(time.Minute)
+	f.begin(newRequest("n0", remediation), "")
+	withdraw(newRequest("n0", remediation))
+	f.begin(newRequest("n2", remediation), "")
+	f.step(9 * time.Minute)
+	f.begin(newRequest("n0", remediation), plan.ReasonRemediationInterval)
 }

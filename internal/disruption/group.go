@@ -36,9 +36,10 @@ type group struct {
 	expires map[plan.Key]time.Time
 	// changed is called when another number of requests waits.
 	changed func()
-	// remediated is when this process last admitted a remediation, nil for never, and of the UID of the group then.
-	remediated *metav1.Time
-	of         types.UID
+	// remediated is when this process last admitted a remediation, nil for never, and of the UID of the group then. earlier is when the one before began,
+	// and withdrawn when the last one was admitted if it has not begun.
+	remediated, earlier, withdrawn *metav1.Time
+	of                             types.UID
 }
 
 // returned is since when a Node is not disrupted any more.
@@ -91,16 +92,28 @@ func (g *group) decide(in *plan.Input, request *plan.Request) plan.Answer {
 }
 
 // remembering returns an observed group whose last remediation is no earlier than the one that this process has admitted, and not far ahead: another
-// writer of the status does not end the interval after it.
+// writer of the status does not end the interval after it. A remediation that has not begun is not the last one.
 func (g *group) remembering(observed *v1alpha1.NodeGroup, now time.Time) *v1alpha1.NodeGroup {
 	last := observed.Status.LastRemediationTime
-	isOurs := g.remediated != nil && g.of == observed.UID
-	if !isOurs || last != nil && !last.Before(g.remediated) && last.Time.Sub(now) < plan.AdmissionTime {
+	isRecorded := g.remediated == nil || last != nil && !last.Before(g.remediated) && last.Time.Sub(now) < plan.AdmissionTime
+	if g.of != observed.UID || isRecorded && (last == nil || !last.Equal(g.withdrawn)) {
 		return observed
 	}
 	corrected := *observed
 	corrected.Status.LastRemediationTime = g.remediated
 	return &corrected
+}
+
+// remediate records when a remediation was admitted in an observed group.
+func (g *group) remediate(observed *v1alpha1.NodeGroup, at *metav1.Time) {
+	g.of, g.earlier, g.remediated, g.withdrawn = observed.UID, observed.Status.LastRemediationTime, at, nil
+}
+
+// withdraw takes back the time of an admission whose work has not begun.
+func (g *group) withdraw(admission *v1alpha1.Reservation) {
+	if admission.Capability == v1alpha1.CapabilityRemediation && g.remediated.Equal(&admission.Time) {
+		g.remediated, g.withdrawn = g.earlier, &admission.Time
+	}
 }
 
 // sweep removes the requests that were not made again in time from those that wait.

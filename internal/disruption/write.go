@@ -120,7 +120,7 @@ func (b *Budgets) write(ctx context.Context, g *group, observed *v1alpha1.NodeGr
 		return err
 	}
 	if changed.LastRemediationTime != nil {
-		g.remediated, g.of = changed.LastRemediationTime, observed.UID
+		g.remediate(observed, changed.LastRemediationTime)
 	}
 	b.recordWrite(g, observed, written)
 	return nil

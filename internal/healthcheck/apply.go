@@ -133,7 +133,7 @@ func (rc *reconciliation) start(ctx context.Context, current *snapshot, r *plan.
 	}
 	// After an error, it may have begun.
 	if out = begin(ctx); out.started == 0 && out.Err == nil {
-		out = out.and(failed(rc.options.Budgets.End(ctx, request)))
+		out = out.and(failed(rc.options.Budgets.Withdraw(ctx, request)))
 	}
 	return out
 }

@@ -149,7 +149,7 @@ func TestBudget_CannotBegin(t *testing.T) {
 	}
 }
 
-// TestBudget_NotBegun: a remediation whose first write is rejected gives its place to the next one.
+// TestBudget_NotBegun: a remediation whose first write is rejected gives its place to the next one, and does not keep it waiting for the interval.
 func TestBudget_NotBegun(t *testing.T) {
 	denied := apierrors.NewForbidden(schema.GroupResource{Resource: "things"}, "", errors.New("no"))
 	for name, test := range map[string]struct {
@@ -166,6 +166,9 @@ func TestBudget_NotBegun(t *testing.T) {
 			s := newBudgetFixture(t, "uuw", 1)
 			s.create(newTemplate("reboot"))
 			edit(s, newCheck("c"), test.change)
+			edit(s, &v1alpha1.NodeGroup{ObjectMeta: metav1.ObjectMeta{Name: "workers"}}, func(group *v1alpha1.NodeGroup) {
+				group.Spec.Disruption.Remediation.MinInterval = &metav1.Duration{Duration: time.Hour}
+			})
 			s.Fail[test.write] = test.err
 			for range 2 {
 				if _, writes, err := s.reconcile("c"); err != nil || !strings.Contains(writes, test.write+"/m0") || !strings.Contains(writes, test.write+"/m1") {

@@ -192,18 +192,16 @@ func (b *Budgets) admit(ctx context.Context, request *Request, permit *Permit) (
 	return admitted, nil
 }
 
-// decide decides about a request. Remediation requests are not watched: before something is allowed they are listed again.
+// decide decides about a request. Remediation requests are not watched: what is allowed is decided again after they were listed anew.
 func (b *Budgets) decide(ctx context.Context, g *group, request *Request, permit *Permit) (in *plan.Input, err error) {
-	for range 2 {
-		if in, err = b.observeFor(ctx, g, request); err != nil {
+	now := b.Clock.Now()
+	for _, since := range []time.Time{now.Add(-requestsAge), now} {
+		if in, err = b.observeFor(ctx, g, request, since); err != nil {
 			return nil, err
 		}
 		permit.Answer = g.decide(in, &request.Request)
 		if !permit.Allowed || permit.Admission == nil || b.Requests == nil {
 			break
-		}
-		if _, err := b.requests.list(ctx, b, in.Now); err != nil {
-			return nil, err
 		}
 	}
 	return in, nil
@@ -214,8 +212,8 @@ var errMembership = errors.New("its Node has changed its group, or the membershi
 
 // observeFor is observe for a request. A member that is missing counts as a Node that is gone, whose disruption takes no place: it must not be one
 // that has just joined another group.
-func (b *Budgets) observeFor(ctx context.Context, g *group, request *Request) (*plan.Input, error) {
-	in, err := b.observe(ctx, g)
+func (b *Budgets) observeFor(ctx context.Context, g *group, request *Request, since time.Time) (*plan.Input, error) {
+	in, err := b.observe(ctx, g, since)
 	if err == nil && in.Members != nil && request.Target != nil && !in.Members.Has(request.Target.Name, request.Target.UID) {
 		return nil, apierrors.NewConflict(v1alpha1.GroupVersion.WithResource("nodegroups").GroupResource(), g.name, errMembership)
 	}

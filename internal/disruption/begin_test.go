@@ -192,7 +192,7 @@ func TestBegin_Requests(t *testing.T) {
 	f.change(withThreePlaces)
 	var found []plan.Requested
 	lists := 0
-	f.budgets.Requests = func(ctx context.Context) ([]plan.Requested, error) {
+	f.budgets.Requests = func(ctx context.Context, _ string) ([]plan.Requested, error) {
 		if _, bounded := ctx.Deadline(); !bounded {
 			t.Error("a list may take for ever, and those who decide wait for it")
 		}
@@ -354,7 +354,7 @@ func TestBegin_Fails(t *testing.T) {
 		"membership is not known":     {func(f *fixture) { f.members.err = no }, false},
 		"admission cannot be written": {func(f *fixture) { f.requests.Fail = map[string]error{"status NodeGroup": no} }, false},
 		"requests cannot be listed": {func(f *fixture) {
-			f.budgets.Requests = func(context.Context) ([]plan.Requested, error) { return nil, no }
+			f.budgets.Requests = func(context.Context, string) ([]plan.Requested, error) { return nil, no }
 		}, false},
 		"NodeGroup is gone": {func(f *fixture) {
 			if err := f.client.Delete(f.Context(), f.group()); err != nil {
@@ -377,11 +377,31 @@ func TestBegin_Fails(t *testing.T) {
 	}
 }
 
+// TestBegin_RequestsFail_Namespace: what keeps requests from being listed in a namespace concerns the groups with Machines of that namespace.
+func TestBegin_RequestsFail_Namespace(t *testing.T) {
+	f := newFixture(t)
+	broken := errors.New("listing Metal3Remediation: no answer")
+	f.budgets.Requests = func(_ context.Context, namespace string) ([]plan.Requested, error) {
+		if namespace == "broken" {
+			return nil, broken
+		}
+		return nil, nil
+	}
+	for _, namespaces := range [][]string{{"machines", "broken"}, {"machines"}, nil} {
+		f.members.machines.Namespaces = namespaces
+		_, _, err := f.budgets.Begin(t.Context(), newRequest("n0", upgrade))
+		_, stateErr := f.budgets.StateOf(t.Context(), groupName, f.members.nodes)
+		if isBroken := len(namespaces) == 2; errors.Is(err, broken) != isBroken || errors.Is(stateErr, broken) != isBroken {
+			t.Errorf("with Machines of %q: errors %v and %v", namespaces, err, stateErr)
+		}
+	}
+}
+
 // TestBegin_RequestsFail: while remediation requests cannot be listed, those who decide do not all wait for an answer.
 func TestBegin_RequestsFail(t *testing.T) {
 	f := newFixture(t)
 	calls, no := 0, errors.New("no")
-	f.budgets.Requests = func(context.Context) ([]plan.Requested, error) {
+	f.budgets.Requests = func(context.Context, string) ([]plan.Requested, error) {
 		calls++
 		return nil, no
 	}
@@ -393,7 +413,7 @@ func TestBegin_RequestsFail(t *testing.T) {
 	if calls != 1 {
 		t.Errorf("they are listed %d times", calls)
 	}
-	f.budgets.Requests = func(context.Context) ([]plan.Requested, error) { return nil, nil }
+	f.budgets.Requests = func(context.Context, string) ([]plan.Requested, error) { return nil, nil }
 	f.step(requestsAge)
 	f.begin(newRequest("n0", upgrade), "")
 }

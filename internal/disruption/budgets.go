@@ -40,8 +40,8 @@ type Options struct {
 	Windows func(group *v1alpha1.NodeGroup, now time.Time) plan.Window
 	// Pace returns how long the Nodes of a group are waited for; nil waits for none.
 	Pace func(group *v1alpha1.NodeGroup) plan.Pace
-	// Requests lists the remediation requests that exist in the cluster, as the API server has them; nil for none.
-	Requests func(ctx context.Context) ([]plan.Requested, error)
+	// Requests lists the remediation requests that exist in a namespace, as the API server has them; nil for none.
+	Requests func(ctx context.Context, namespace string) ([]plan.Requested, error)
 	// Written records the own writes of NodeGroups that the cache may not show yet, by name. Nil is for a Reader without a cache.
 	Written *expectations.Owned
 	// Clock returns the time; nil is the real clock.
@@ -102,7 +102,8 @@ func (b *Budgets) StateOf(ctx context.Context, name string, nodes []*corev1.Node
 	if err != nil || observed.Spec.Disruption == nil {
 		return state, err
 	}
-	in, err := b.observeNodes(ctx, g, observed, new(view).update(nodes, observed.Spec.Disruption.UnavailableTaints))
+	since := b.Clock.Now().Add(-requestsAge)
+	in, err := b.observeNodes(ctx, g, observed, new(view).update(nodes, observed.Spec.Disruption.UnavailableTaints), since)
 	if err != nil {
 		return state, err
 	}

@@ -112,6 +112,7 @@ func newFixture(t *testing.T) *fixture {
 	for i := range 3 {
 		f.members.nodes = append(f.members.nodes, newNode(fmt.Sprintf("n%d", i)))
 	}
+	f.members.machines.Namespaces = []string{"machines"}
 	f.start()
 	return f
 }

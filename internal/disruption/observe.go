@@ -19,8 +19,8 @@ import (
 	"github.com/drover-io/drover/internal/nodelease"
 )
 
-// observe reads what a decision about a group needs.
-func (b *Budgets) observe(ctx context.Context, g *group) (*plan.Input, error) {
+// observe reads what a decision about a group needs, with remediation requests as they were listed since a time.
+func (b *Budgets) observe(ctx context.Context, g *group, since time.Time) (*plan.Input, error) {
 	observed, err := b.latest(ctx, g)
 	if err != nil || observed.Spec.Disruption == nil {
 		g.sweep(b.Clock.Now())
@@ -30,13 +30,13 @@ func (b *Budgets) observe(ctx context.Context, g *group) (*plan.Input, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listing the Nodes of NodeGroup %s: %w", g.name, err)
 	}
-	return b.observeNodes(ctx, g, observed, g.view.update(nodes, observed.Spec.Disruption.UnavailableTaints))
+	return b.observeNodes(ctx, g, observed, g.view.update(nodes, observed.Spec.Disruption.UnavailableTaints), since)
 }
 
 // observeNodes reads what a decision about a group with these members needs. All of it is what the cluster shows; the memory of this process adds how
 // long a Node has been available since its disruption.
 func (b *Budgets) observeNodes(
-	ctx context.Context, g *group, observed *v1alpha1.NodeGroup, members *plan.Members,
+	ctx context.Context, g *group, observed *v1alpha1.NodeGroup, members *plan.Members, since time.Time,
 ) (*plan.Input, error) {
 	observed = g.remembering(observed, b.Clock.Now())
 	in := &plan.Input{Now: b.Clock.Now(), Group: observed, Waiting: &g.queue, Members: members, Window: b.Windows(observed, b.Clock.Now())}
@@ -49,7 +49,7 @@ func (b *Budgets) observeNodes(
 	if err != nil {
 		return nil, fmt.Errorf("listing the Machines of NodeGroup %s: %w", g.name, err)
 	}
-	requested, err := b.requestsOf(ctx, in)
+	requested, err := b.requestsOf(ctx, in, machines.Namespaces, since)
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,8 @@ package disruption
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,8 +15,18 @@ import (
 // anything is allowed they are listed again.
 const requestsAge = 10 * time.Second
 
-// requests are the remediation requests of the cluster, as they were listed last: no watch follows their kinds, which the configuration names.
+// requests are the remediation requests as they were listed last, by namespace: no watch follows their kinds, which the configuration names. What keeps
+// them from being listed in one namespace concerns the groups with Machines of that namespace.
 type requests struct {
+	mu         sync.Mutex
+	namespaces map[string]*requestList
+}
+
+// requestList has the remediation requests of a namespace.
+type requestList struct {
+	// asked is when they were last asked for; that of requests guards it.
+	asked time.Time
+
 	mu    sync.Mutex
 	found []plan.Requested
 	at    time.Time
@@ -23,12 +35,27 @@ type requests struct {
 	failed time.Time
 }
 
-// list lists the remediation requests unless that has been done since a time. An API server that does not answer for one of their kinds keeps those
-// who decide waiting for a bounded time.
-func (r *requests) list(ctx context.Context, b *Budgets, since time.Time) ([]plan.Requested, error) {
-	if b.Requests == nil {
-		return nil, nil
+// of returns the list of a namespace, and drops those that have not been asked for lately.
+func (r *requests) of(namespace string, now time.Time) *requestList {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	list := r.namespaces[namespace]
+	if list == nil {
+		maps.DeleteFunc(r.namespaces, func(_ string, l *requestList) bool { return now.Sub(l.asked) > time.Hour })
+		if r.namespaces == nil {
+			r.namespaces = map[string]*requestList{}
+		}
+		list = &requestList{}
+		r.namespaces[namespace] = list
 	}
+	list.asked = now
+	return list
+}
+
+// list lists the remediation requests of a namespace unless that has been done since a time. An API server that does not answer for one of their kinds
+// keeps those who decide waiting for a bounded time.
+func (b *Budgets) list(ctx context.Context, namespace string, since time.Time) ([]plan.Requested, error) {
+	r := b.requests.of(namespace, b.Clock.Now())
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := b.Clock.Now()
@@ -40,9 +67,9 @@ func (r *requests) list(ctx context.Context, b *Budgets, since time.Time) ([]pla
 	}
 	bounded, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	found, err := b.Requests(bounded)
+	found, err := b.Requests(bounded, namespace)
 	if err != nil {
-		err = fmt.Errorf("listing the requests for remediation: %w", err)
+		err = fmt.Errorf("listing the requests for remediation in namespace %s: %w", namespace, err)
 		if ctx.Err() == nil {
 			r.err, r.failed = err, b.Clock.Now()
 		}
@@ -52,11 +79,18 @@ func (r *requests) list(ctx context.Context, b *Budgets, since time.Time) ([]pla
 	return found, nil
 }
 
-// requestsOf returns the remediation requests of a group.
-func (b *Budgets) requestsOf(ctx context.Context, in *plan.Input) (of []plan.Requested, err error) {
-	all, err := b.requests.list(ctx, b, in.Now.Add(-requestsAge))
-	if err != nil {
-		return nil, err
+// requestsOf returns the remediation requests of a group with Machines in some namespaces, as they were listed since a time.
+func (b *Budgets) requestsOf(ctx context.Context, in *plan.Input, namespaces []string, since time.Time) (of []plan.Requested, err error) {
+	if b.Requests == nil {
+		return nil, nil
+	}
+	var all []plan.Requested
+	for _, namespace := range namespaces {
+		found, err := b.list(ctx, namespace, since)
+		if err != nil {
+			return nil, err
+		}
+		all = slices.Concat(all, found)
 	}
 	for _, requested := range all {
 		if in.Members.Has(requested.Node, requested.NodeUID) {

@@ -37,7 +37,7 @@ func (b *Budgets) next(ctx context.Context, name string) ([]plan.Request, error)
 	if g.queue.Len() == 0 {
 		return nil, nil
 	}
-	in, err := b.observe(ctx, g)
+	in, err := b.observe(ctx, g, b.Clock.Now().Add(-requestsAge))
 	if apierrors.IsConflict(err) {
 		// The group is gone, and its budget with it.
 		return slices.Collect(g.queue.All(b.Clock.Now())), nil

@@ -23,7 +23,7 @@ import (
 // apply starts remediations, and deletes the remediation requests of Machines that are healthy again. It returns the last snapshot.
 func (rc *reconciliation) apply(ctx context.Context, current *snapshot) (*snapshot, outcome) {
 	current, out := rc.remediate(ctx, current)
-	return current, out.and(rc.deleteRequests(ctx, current))
+	return current, out.and(failed(current.unlimited)).and(rc.deleteRequests(ctx, current))
 }
 
 // remediate starts as many remediations as may be in flight. Everything is observed and decided anew after each of them.

@@ -104,7 +104,7 @@ func NewReconciler(
 			Live: live, Clock: options.Clock,
 		}),
 		conflicts: controller.NewConflicts(), failures: newByOwner[plan.StartFailures](), starts: newByOwner[time.Time](),
-		requests:  &Requests{Cache: cache, Live: options.Live, Client: writer, Kinds: options.TemplateKinds},
+		requests:  &Requests{Cache: cache, Live: options.Live, Client: writer, Kinds: options.TemplateKinds, Clock: options.Clock},
 		startTime: options.Clock.Now(),
 	}
 	r.states = controller.NewStates(newState, func(_ types.NamespacedName, uid types.UID, _ *state) { r.versions.Forget(string(uid)) })

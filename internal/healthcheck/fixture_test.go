@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
 	testclock "k8s.io/utils/clock/testing"
@@ -91,7 +92,7 @@ func newFixture(t *testing.T, options Options, objects ...client.Object) *fixtur
 
 func (s *fixture) builder(objects ...client.Object) *fake.ClientBuilder {
 	s.t.Helper()
-	mapper := meta.NewDefaultRESTMapper(nil)
+	mapper := meta.NewDefaultRESTMapper([]schema.GroupVersion{remediations, clusterScoped.GroupVersion()})
 	mapper.Add(remediations.WithKind("Metal3Remediation"), meta.RESTScopeNamespace)
 	mapper.Add(clusterScoped, meta.RESTScopeRoot)
 	builder := fake.NewClientBuilder().WithScheme(newScheme(s.t)).WithRESTMapper(mapper).WithObjects(objects...).

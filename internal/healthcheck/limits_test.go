@@ -174,6 +174,10 @@ func TestReconcile_LimitCountsRequestsOfOthers(t *testing.T) {
 	s := newFixture(t, Options{}, objects...)
 	s.reconcileUntilQuiet("c")
 	s.expectStatus("c", "2 1 1", limitedNow)
+	// Also when no MachineHealthCheck names the template any more.
+	if err := s.client.Delete(t.Context(), newCheck("d")); err != nil {
+		t.Fatal(err)
+	}
 	s.advance(30*time.Minute - time.Second)
 	s.mustReconcile("c", "")
 	s.advance(time.Second)
@@ -230,13 +234,24 @@ func TestReconcile_Interval(t *testing.T) {
 }
 
 func TestReconcile_LimitCacheFails(t *testing.T) {
-	for _, what := range []string{"list MachineSetList", "list Metal3RemediationList"} {
-		other := newCheck("d", byTemplateOf("reboot"))
-		other.CreationTimestamp = metav1.NewTime(start.Add(time.Hour))
-		s := newFixture(t, Options{}, append(newObjects("uw", maxInFlight("1")), other, newSet(2))...)
-		s.Fail[what] = errors.New("no answer")
-		if _, writes, err := s.reconcile("c"); err == nil || writes != "" {
-			t.Errorf("%s: wrote %s, error %v", what, writes, err)
-		}
+	s := newFixture(t, Options{}, append(newObjects("uw", maxInFlight("1")), newSet(2))...)
+	s.Fail["list MachineSetList"] = errors.New("no answer")
+	if _, writes, err := s.reconcile("c"); err == nil || writes != "" {
+		t.Errorf("wrote %s, error %v", writes, err)
 	}
+}
+
+// While the requests of a kind cannot be listed, no remediation starts to which limits apply, and the status names the kind. Others start.
+func TestReconcile_LimitRequestsFail(t *testing.T) {
+	s := newFixture(t, Options{}, append(newObjects("uw", maxInFlight("1")), newSet(2))...)
+	s.Fail["list Metal3RemediationList"] = errors.New("the conversion webhook does not answer")
+	if _, writes, err := s.reconcile("c"); err == nil || writes != statusC {
+		t.Errorf("wrote %s, error %v", writes, err)
+	}
+	s.expectStatus("c", "2 1 1", "RemediationProgressing=False/RemediationFailed")
+	if got := s.conditionMessage("c", plan.ConditionProgressing); !strings.Contains(got, "Metal3Remediation.infrastructure.cluster.x-k8s.io") {
+		t.Errorf("%s", got)
+	}
+	edit(s, newCheck("c"), func(check *machinev1beta1.MachineHealthCheck) { check.Annotations = nil })
+	s.mustReconcile("c", "delete Machine/m0, "+statusC)
 }

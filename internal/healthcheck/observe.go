@@ -22,6 +22,8 @@ type snapshot struct {
 	input    plan.Input
 	external *external
 	decision plan.Decision
+	// unlimited is why the limits of the MachineHealthCheck cannot be applied; nil if they are.
+	unlimited error
 }
 
 // observe reads the Machines that the MachineHealthCheck selects and their Nodes, and has package plan decide. It is repeated after each remediation:
@@ -87,11 +89,14 @@ func (rc *reconciliation) limit(ctx context.Context, current *snapshot) error {
 			group.Machines = append(group.Machines, target)
 		}
 	}
-	requested, err := rc.requests.List(ctx, rc.key.Namespace)
-	if err != nil {
-		return err
+	group.Sets = sets.Items
+	var err error
+	if group.Requested, err = rc.requests.List(ctx, rc.key.Namespace); err != nil {
+		// Another MachineHealthCheck's kind may be broken: the status says why no remediation starts.
+		current.unlimited = fmt.Errorf("counting the remediations of namespace %s: %w", rc.key.Namespace, err)
+		current.decision.Fail(current.unlimited)
+		return nil
 	}
-	group.Sets, group.Requested = sets.Items, requested
 	current.decision.ApplyLimits(&group)
 	return nil
 }

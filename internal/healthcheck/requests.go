@@ -4,67 +4,105 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
+	"time"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	disruptionplan "github.com/drover-io/drover/internal/disruption/plan"
 	"github.com/drover-io/drover/internal/healthcheck/plan"
 )
 
-// Requests lists the remediation requests of the templates that MachineHealthChecks name, from the API server.
+// Requests lists the remediation requests of the templates that may be used, from the API server.
 type Requests struct {
-	// Cache has MachineHealthChecks and Machines; Live reads any kind from the API server, and Client knows any kind.
+	// Cache has Machines; Live reads any kind from the API server, and Client knows any kind.
 	Cache, Live client.Reader
 	Client      client.Client
 	// Kinds are those of the templates that may be used; without any, nothing is read.
 	Kinds []string
+	// Clock returns the time; nil is the real clock.
+	Clock clock.PassiveClock
+
+	mu sync.Mutex
+	// absent has when the API server was found not to serve a kind: to ask costs requests for all that it serves.
+	absent map[schema.GroupKind]time.Time
 }
 
-// List returns the Machines of a namespace for which there is a request; an empty one is all namespaces. A kind that cannot be listed until a user
-// changes something has none: its MachineHealthCheck says so, and creates none either.
+// absentTime is how long a kind that the API server does not serve is not looked for. For longer, a budget counts the admission of a remediation.
+const absentTime = disruptionplan.AdmissionTime / 2
+
+// List returns the Machines of a namespace for which there is a request, whether or not a MachineHealthCheck names its template now. A kind that cannot
+// be listed until a user changes something has none: its MachineHealthCheck says so, and creates none either.
 func (r *Requests) List(ctx context.Context, namespace string) (found []disruptionplan.Requested, err error) {
-	if len(r.Kinds) == 0 {
-		return nil, nil
-	}
-	var checks machinev1beta1.MachineHealthCheckList
-	if err := r.Cache.List(ctx, &checks, client.InNamespace(namespace)); err != nil {
-		return nil, fmt.Errorf("listing MachineHealthChecks: %w", err)
-	}
-	type source struct {
-		kind      schema.GroupVersionKind
-		namespace string
-	}
-	listed := map[source]bool{}
-	for i := range checks.Items {
-		reference := checks.Items[i].Spec.RemediationTemplate
-		if reference == nil {
+	for _, name := range r.Kinds {
+		template, kind := plan.RequestKindOf(name)
+		served, err := r.served(kind)
+		if err != nil {
+			return nil, fmt.Errorf("finding the version of %s: %w", kind, err)
+		}
+		if served.Empty() {
 			continue
 		}
-		kind, failure := plan.RequestKind(reference, r.Kinds)
-		of := source{kind, checks.Items[i].Namespace}
-		if failure.Reason != "" || listed[of] {
-			continue
-		}
-		listed[of] = true
-		requests, err := r.listKind(ctx, kind, of.namespace)
+		requests, err := r.listKind(ctx, served, namespace)
 		switch {
 		case errors.Is(err, errClusterScoped), isUnavailable(err):
 			continue
 		case err != nil:
-			return nil, fmt.Errorf("listing %s: %w", kind.GroupKind(), err)
+			return nil, fmt.Errorf("listing %s: %w", kind, err)
 		}
 		for j := range requests.Items {
-			if found, err = r.add(ctx, found, &requests.Items[j], reference.GroupVersionKind().GroupKind()); err != nil {
+			if found, err = r.add(ctx, found, &requests.Items[j], template); err != nil {
 				return nil, err
 			}
 		}
 	}
 	return found, nil
+}
+
+// served returns a kind at the version that the API server prefers; empty for one that it does not serve.
+func (r *Requests) served(kind schema.GroupKind) (schema.GroupVersionKind, error) {
+	if r.isAbsent(kind) {
+		return schema.GroupVersionKind{}, nil
+	}
+	mapping, err := r.Client.RESTMapper().RESTMapping(kind)
+	switch {
+	case meta.IsNoMatchError(err):
+		r.setAbsent(kind)
+		return schema.GroupVersionKind{}, nil
+	case err != nil:
+		return schema.GroupVersionKind{}, err
+	}
+	return mapping.GroupVersionKind, nil
+}
+
+func (r *Requests) isAbsent(kind schema.GroupKind) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	at, found := r.absent[kind]
+	age := r.now().Sub(at)
+	return found && age >= 0 && age < absentTime
+}
+
+func (r *Requests) setAbsent(kind schema.GroupKind) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.absent == nil {
+		r.absent = map[schema.GroupKind]time.Time{}
+	}
+	r.absent[kind] = r.now()
+}
+
+func (r *Requests) now() time.Time {
+	if r.Clock == nil {
+		return time.Now()
+	}
+	return r.Clock.Now()
 }
 
 // add adds the Machine that a request was created for.

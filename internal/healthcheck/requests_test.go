@@ -7,6 +7,7 @@ import (
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -81,6 +82,71 @@ func TestDeleteRequests_Changed(t *testing.T) {
 	if result.RequeueAfter != controller.CatchUp || s.request("m0") == nil {
 		t.Errorf("requeues after %s, and the request is %v", result.RequeueAfter, s.request("m0"))
 	}
+}
+
+// TestRequests_List: each kind of the configuration is listed once, at the version that is served, whatever MachineHealthChecks there are.
+func TestRequests_List(t *testing.T) {
+	request := newRequestNamed("m0", ownedBy("m0", "uid-of-m0"))
+	request.SetAnnotations(map[string]string{plan.RequestAnnotation: "uid-of-m0"})
+	objects := append(newObjects("uw"), request)
+	for _, version := range []string{"v1", "v2", "v3beta1"} {
+		objects = append(objects, newCheck("invented-"+version, byTemplateOf("reboot"), func(check *machinev1beta1.MachineHealthCheck) {
+			check.Spec.RemediationTemplate.APIVersion = remediations.Group + "/" + version
+		}))
+	}
+	s := newFixture(t, Options{}, objects...)
+	lists, mapper := &countingLists{Reader: s.client}, &countingMapper{RESTMapper: s.client.RESTMapper()}
+	requests := &Requests{Cache: s.client, Live: lists, Client: &mapped{s.client, mapper}, Kinds: plan.DefaultTemplateKinds(), Clock: s.clock}
+	for range 3 {
+		found, err := requests.List(t.Context(), namespace)
+		if err != nil || len(found) != 1 || found[0].UID != "uid-of-m0" {
+			t.Errorf("found %+v, error %v", found, err)
+		}
+	}
+	if absent := len(plan.DefaultTemplateKinds()) - 1; lists.count != 3 || mapper.failed != absent {
+		t.Errorf("%d lists, and kinds that are not served were looked up %d times", lists.count, mapper.failed)
+	}
+	mapper.failed = 0
+	s.advance(absentTime)
+	if _, err := requests.List(t.Context(), namespace); err != nil || mapper.failed == 0 {
+		t.Errorf("a kind that is served later is not found: %v", err)
+	}
+}
+
+// countingLists counts lists.
+type countingLists struct {
+	client.Reader
+
+	count int
+}
+
+func (c *countingLists) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	c.count++
+	return c.Reader.List(ctx, list, options...)
+}
+
+// mapped is a client with another mapper.
+type mapped struct {
+	client.Client
+
+	mapper meta.RESTMapper
+}
+
+func (m *mapped) RESTMapper() meta.RESTMapper { return m.mapper }
+
+// countingMapper counts the kinds that it does not find.
+type countingMapper struct {
+	meta.RESTMapper
+
+	failed int
+}
+
+func (c *countingMapper) RESTMapping(kind schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
+	mapping, err := c.RESTMapper.RESTMapping(kind, versions...)
+	if err != nil {
+		c.failed++
+	}
+	return mapping, err
 }
 
 // changing has another writer take the owner from the request m0 once it was listed.

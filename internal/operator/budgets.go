@@ -73,12 +73,12 @@ func newBudgets(
 	kind := func() client.Object { return &v1alpha1.NodeGroup{} }
 	return disruption.New(disruption.Options{
 		Reader: mgr.GetCache(), Writer: mgr.GetClient(), Membership: groups, Windows: plan.WindowOf,
-		Requests: func(ctx context.Context) ([]disruptionplan.Requested, error) {
+		Requests: func(ctx context.Context, namespace string) ([]disruptionplan.Requested, error) {
 			if !machines() {
 				// There may be no permission to look.
 				return nil, nil
 			}
-			return requests.List(ctx, "")
+			return requests.List(ctx, namespace)
 		},
 		Pace: func(group *v1alpha1.NodeGroup) disruptionplan.Pace {
 			return plan.PaceOf(group, configuration.NodeGroups.Rollout)

@@ -11,6 +11,8 @@ import (
 // Machines are what the Machines and MachineSets of a group show beside its Nodes. The zero value is that of a group without Machines.
 type Machines struct {
 	Sets []MachineSet
+	// Namespaces are those of the MachineSets, and of the Machines of the Nodes.
+	Namespaces []string
 	// Deleted are the names of the Nodes whose Machine is being deleted.
 	Deleted []string
 	// Requested are the Machines that were handed over for remediation by others.

@@ -196,6 +196,14 @@ func (d *Decision) remediate(in *Input, older []string, failures map[types.UID]S
 	slices.SortStableFunc(d.Remediations, compareUrgency)
 }
 
+// Fail has no remediation start because of an error.
+func (d *Decision) Fail(err error) {
+	for i := range d.Remediations {
+		d.Blocked = append(d.Blocked, Blocked{Machine: d.Remediations[i].Machine, Reason: ReasonFailed, Message: err.Error(), Retried: true})
+	}
+	d.Remediations = nil
+}
+
 // method returns how a Machine is remediated. One in the phase Failed has no host that could be repaired.
 func (in *Input) method(t *Target) Method {
 	switch {

@@ -86,6 +86,12 @@ func RequestKind(reference *corev1.ObjectReference, allowed []string) (schema.Gr
 	return kind.GroupVersion().WithKind(name), TemplateFailure{}
 }
 
+// RequestKindOf returns the kind of a template that the configuration names, and that of its requests.
+func RequestKindOf(allowed string) (template, request schema.GroupKind) {
+	template = schema.ParseGroupKind(allowed)
+	return template, schema.GroupKind{Group: template.Group, Kind: strings.TrimSuffix(template.Kind, templateSuffix)}
+}
+
 // ClusterScoped returns the failure of a template whose requests are not namespaced.
 func ClusterScoped(reference *corev1.ObjectReference, request schema.GroupVersionKind) TemplateFailure {
 	return refusedTemplate(reference.GroupVersionKind(), fmt.Sprintf("%s is not namespaced", request.GroupKind()))

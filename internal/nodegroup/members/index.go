@@ -38,17 +38,19 @@ type Index struct {
 	groups []*Group
 	nodes  map[string]entry
 	lists  map[string]*list
-	// sets counts the Nodes of each MachineSet by the names of their groups.
-	sets map[types.UID]map[string]int
+	// sets counts the Nodes of each MachineSet by the names of their groups, namespaces those of each group by the namespaces of their Machines.
+	sets       map[types.UID]map[string]int
+	namespaces map[string]map[string]int
 	// inventory has the Machines and the MachineSets, for disruptions.
 	inventory *disruptionplan.Inventory
 }
 
-// entry is a Node, the name of its group, and its Machine and the MachineSet of that; empty for none.
+// entry is a Node, the name of its group, and its Machine and the MachineSet and the namespace of that; empty for none.
 type entry struct {
 	node         *corev1.Node
 	group        string
 	set, machine types.UID
+	namespace    string
 }
 
 // list has the Nodes of a group, by name. It is copied before it changes once it has been handed out.
@@ -63,7 +65,7 @@ var errNotReady = errors.New("the NodeGroups are not read yet")
 // Run keeps the index up to date until the context ends. The caches must be synced.
 func (x *Index) Run(ctx context.Context, cache ctrlcache.Cache, finder *Finder) error {
 	x.mu.Lock()
-	x.finder, x.stale, x.nodes, x.lists, x.sets = finder, true, map[string]entry{}, nil, nil
+	x.finder, x.stale, x.nodes, x.lists, x.sets, x.namespaces = finder, true, map[string]entry{}, nil, nil, nil
 	x.mu.Unlock()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -258,7 +260,7 @@ func (x *Index) refresh(ctx context.Context) (err error) {
 	if x.groups, err = x.finder.Groups(ctx); err != nil {
 		return err
 	}
-	x.lists, x.sets = map[string]*list{}, map[types.UID]map[string]int{}
+	x.lists, x.sets, x.namespaces = map[string]*list{}, map[types.UID]map[string]int{}, map[string]map[string]int{}
 	for _, name := range slices.Sorted(maps.Keys(x.nodes)) {
 		found, err := x.find(ctx, x.nodes[name].node)
 		if err != nil {
@@ -284,26 +286,36 @@ func (x *Index) find(ctx context.Context, node *corev1.Node) (entry, error) {
 		found.group = assignment.Group.Name
 	}
 	if assignment.Machine != nil {
-		found.machine = assignment.Machine.UID
+		found.machine, found.namespace = assignment.Machine.UID, assignment.Machine.Namespace
 	}
 	return found, err
 }
 
-// count adds a Node to those of its MachineSet that are in its group, or takes it from them.
+// count adds a Node to those of its MachineSet, and of the namespace of its Machine, that are in its group, or takes it from them.
 func (x *Index) count(of entry, change int) {
-	if of.set == "" || of.group == "" || x.sets == nil {
+	if of.group == "" || x.sets == nil {
 		return
 	}
-	counts := x.sets[of.set]
+	if of.set != "" {
+		add(x.sets, of.set, of.group, change)
+	}
+	if of.namespace != "" {
+		add(x.namespaces, of.group, of.namespace, change)
+	}
+}
+
+// add changes a count, and leaves none that is zero.
+func add[K comparable](all map[K]map[string]int, key K, name string, change int) {
+	counts := all[key]
 	if counts == nil {
 		counts = map[string]int{}
-		x.sets[of.set] = counts
+		all[key] = counts
 	}
-	if counts[of.group] += change; counts[of.group] <= 0 {
-		delete(counts, of.group)
+	if counts[name] += change; counts[name] <= 0 {
+		delete(counts, name)
 	}
 	if len(counts) == 0 {
-		delete(x.sets, of.set)
+		delete(all, key)
 	}
 }
 
@@ -356,12 +368,14 @@ func (x *Index) setSet(set *machinev1beta1.MachineSet) {
 func (x *Index) assign(ctx context.Context, node *corev1.Node) {
 	before, found := x.nodes[node.Name]
 	if !x.ready || x.stale {
-		x.nodes[node.Name], x.stale = entry{node, before.group, before.set, before.machine}, true
+		before.node = node
+		x.nodes[node.Name], x.stale = before, true
 		return
 	}
 	now, err := x.find(ctx, node)
 	if err != nil {
-		now.group, now.set, now.machine, x.stale = before.group, before.set, before.machine, true // the next question finds it, or says why not
+		now, x.stale = before, true // the next question finds it, or says why not
+		now.node = node
 	}
 	x.nodes[node.Name] = now
 	x.count(before, -1)

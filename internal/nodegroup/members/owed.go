@@ -3,6 +3,8 @@ package members
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
@@ -46,12 +48,21 @@ func (x *Index) Machines(ctx context.Context, group string, settled time.Time) (
 	if err := x.refresh(ctx); err != nil {
 		return out, err
 	}
+	namespaces := maps.Clone(x.namespaces[group])
+	if namespaces == nil {
+		namespaces = map[string]int{}
+	}
 	out = x.inventory.Machines(settled, func(set *machinev1beta1.MachineSet) bool {
-		return set != nil && set.DeletionTimestamp == nil && x.groupOfSet(set) == group
+		if set == nil || set.DeletionTimestamp != nil || x.groupOfSet(set) != group {
+			return false
+		}
+		namespaces[set.Namespace]++
+		return true
 	}, func(node string, machine types.UID, ofSet bool) bool {
 		known := x.nodes[node]
 		return known.group == group && (ofSet || known.machine == machine)
 	})
+	out.Namespaces = slices.Sorted(maps.Keys(namespaces))
 	out.IsActive = func(machine types.NamespacedName, uid types.UID) bool {
 		x.mu.Lock()
 		defer x.mu.Unlock()

@@ -107,6 +107,31 @@ func TestIndex_Machines(t *testing.T) {
 	}
 }
 
+// TestIndex_Machines_Namespaces: remediation requests are looked for where the Machines of a group are, and nowhere else.
+func TestIndex_Machines_Namespaces(t *testing.T) {
+	gpu, cpu := map[string]string{"pool": "gpu"}, map[string]string{"pool": "cpu"}
+	standalone := owedMachine("", "n1", foreign, withoutController)
+	index := newIndex(t, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n0", UID: "uid-n0", Labels: gpu}},
+		guardedSet("web", nil), owedMachine("web", "n0"), standalone, newGroup("gpu", bySelector(gpu)).NodeGroup, newGroup("cpu", bySelector(cpu)).NodeGroup)
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "uid-n1", Labels: cpu}}
+	expect := func(group string, want ...string) {
+		t.Helper()
+		if got, err := index.Machines(t.Context(), group, time.Now()); err != nil || !slices.Equal(got.Namespaces, want) {
+			t.Errorf("%s has Machines of %q, error %v", group, got.Namespaces, err)
+		}
+	}
+	index.set(t.Context(), node)
+	expect("gpu", "ours")
+	expect("cpu", "theirs")
+	moved := node.DeepCopy()
+	moved.Labels = gpu
+	index.set(t.Context(), moved)
+	expect("gpu", "ours", "theirs")
+	expect("cpu")
+	index.remove(t.Context(), "n1")
+	expect("gpu", "ours")
+}
+
 // TestIndex_Machines_OfTenants: what is declared in a namespace without Nodes of the group is no part of it, unless the group has no Nodes at all.
 func TestIndex_Machines_OfTenants(t *testing.T) {
 	gpu := map[string]string{"pool": "gpu"}

@@ -148,8 +148,8 @@ func (g *Group) observe(now time.Time) disruptionplan.Machines {
 	requested = append(requested, machines.Requested...)
 	machines.Requested = nil
 	for _, r := range requested {
-		// Each is counted as a Machine, whatever its Node.
-		if r.Node = ""; ours[r.UID] && now.Sub(r.Since) < progressDeadline {
+		// Each is counted as a Machine, whatever its Node. A time that lies ahead would never be over.
+		if r.Node = ""; ours[r.UID] && bounded.IsPossible(r.Since, now) && now.Sub(r.Since) < progressDeadline {
 			machines.Requested = append(machines.Requested, r)
 		}
 	}

@@ -177,6 +177,7 @@ func TestStartable_External(t *testing.T) {
 		"annotated":              {annotated(at(time.Minute)), "m1"},
 		"annotated too long ago": {annotated(at(progressDeadline)), ""},
 		"annotated by a user":    {annotated(""), ""},
+		"annotated from 2999 on": {annotated("2999-01-01T00:00:00Z"), ""},
 		"annotation has gone": {func(t *Target, _ *Group) {
 			t.Machine.Annotations = map[string]string{machineapi.RequestedAnnotation: at(0), SkipAnnotation: ""}
 		}, ""},

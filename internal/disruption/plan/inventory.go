@@ -240,8 +240,11 @@ func (m *machineEntry) request(key types.NamespacedName) Requested {
 	return requested
 }
 
-// readySince returns since when a Node is Ready; zero for not.
+// readySince returns since when a Node is Ready; zero for not, and for one that is gone: its Machine is put again in a moment.
 func readySince(node *corev1.Node) time.Time {
+	if node == nil {
+		return time.Time{}
+	}
 	for i := range node.Status.Conditions {
 		if c := &node.Status.Conditions[i]; c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue {
 			return c.LastTransitionTime.Time

@@ -1,0 +1,28 @@
+package plan
+
+import (
+	"testing"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-io/drover/internal/apitest/builder"
+	"github.com/drover-io/drover/internal/machineapi"
+)
+
+// TestInventory_NodeIsGone: the event of a Node that is gone may come before the Machine is put again.
+func TestInventory_NodeIsGone(t *testing.T) {
+	nodes := map[string]*corev1.Node{"n0": newNode("n0")}
+	inventory := NewInventory(func(name string) *corev1.Node { return nodes[name] })
+	set := builder.MachineSet("machines", "set", 1)
+	inventory.PutSet(set)
+	inventory.Put(builder.Machine("machines", "m0", builder.WithOwner(set), builder.WithNode("n0"), func(machine *machinev1beta1.Machine) {
+		machine.Annotations = map[string]string{machineapi.CreatedForAnnotation: string(machineapi.CreatedForDeleted)}
+	}))
+	delete(nodes, "n0")
+	got := inventory.Machines(now, func(*machinev1beta1.MachineSet) bool { return true }, func(string, types.UID, bool) bool { return true })
+	if len(got.Sets) != 1 || len(got.Sets[0].New) != 1 || !got.Sets[0].New[0].ReadySince.IsZero() {
+		t.Errorf("%+v", got.Sets)
+	}
+}

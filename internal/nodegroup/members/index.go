@@ -112,8 +112,7 @@ func (x *Index) handle(ctx context.Context, cache ctrlcache.Cache, finder *Finde
 			x.setMachine(ctx, machine, true)
 		},
 		Updated: func(ctx context.Context, _ watch.Queue, before, after *machinev1beta1.Machine) {
-			x.setMachine(ctx, before, false)
-			x.setMachine(ctx, after, true)
+			x.replaceMachine(ctx, before, after)
 		},
 		Deleted: func(ctx context.Context, _ watch.Queue, machine *machinev1beta1.Machine) {
 			x.setMachine(ctx, machine, false)
@@ -343,6 +342,18 @@ func (x *Index) set(ctx context.Context, node *corev1.Node) {
 func (x *Index) setMachine(ctx context.Context, machine *machinev1beta1.Machine, exists bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	x.putMachine(ctx, machine, exists)
+}
+
+// replaceMachine is setMachine for a Machine that has changed: no decision finds that there is none.
+func (x *Index) replaceMachine(ctx context.Context, before, after *machinev1beta1.Machine) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.putMachine(ctx, before, false)
+	x.putMachine(ctx, after, true)
+}
+
+func (x *Index) putMachine(ctx context.Context, machine *machinev1beta1.Machine, exists bool) {
 	if known, found := x.nodes[machineapi.NodeName(machine)]; found {
 		x.assign(ctx, known.node)
 	}

@@ -366,3 +366,42 @@ func TestIndex_MissingNode_Oldest(t *testing.T) {
 		t.Errorf("the group is %q, error %v", got, err)
 	}
 }
+
+// TestIndex_MachineChanges: while a Machine changes, no decision finds that its MachineSet lacks it.
+func TestIndex_MachineChanges(t *testing.T) {
+	gpu := map[string]string{"pool": "gpu"}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n0", UID: "uid-n0", Labels: gpu}}
+	web, machine := guardedSet("web", nil), owedMachine("web", "n0")
+	web.Spec.Replicas, web.Status.Replicas = new(int32(1)), 1
+	index := newIndex(t, node, web, machine, newGroup("gpu", bySelector(gpu)).NodeGroup)
+	server, ok := index.finder.cache.(client.Client)
+	if !ok {
+		t.Fatalf("%T does not write", index.finder.cache)
+	}
+	cache := &informertest.FakeInformers{Scheme: server.Scheme()}
+	if _, err := index.handle(t.Context(), cache, index.finder); err != nil {
+		t.Fatal(err)
+	}
+	machines, err := cache.FakeInformerFor(t.Context(), machine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for range 1000 {
+			machines.Update(machine, machine)
+		}
+	}()
+	for {
+		got, err := index.Machines(t.Context(), "gpu", time.Now())
+		if err != nil || len(got.Sets) != 1 || got.Sets[0].NotCreated != 0 {
+			t.Fatalf("%+v, error %v", got.Sets, err)
+		}
+		select {
+		case <-done:
+			return
+		default:
+		}
+	}
+}

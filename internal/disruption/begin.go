@@ -56,10 +56,15 @@ type Permit struct {
 	LeaseFailed bool
 
 	unlock func()
+	cancel context.CancelFunc
 }
 
-// Done lets others check whether the control plane can spare a Node. It may be called more than once.
+// Done ends the context of the first disruptive write, and lets others check whether the control plane can spare a Node. It may be called more than
+// once.
 func (p *Permit) Done() {
+	if p.cancel != nil {
+		p.cancel()
+	}
 	if p.unlock != nil {
 		p.unlock()
 		p.unlock = nil
@@ -72,32 +77,45 @@ func (p *Permit) deny(reason, message string, after time.Duration) {
 
 // Begin asks for the permission to disrupt a Node. It is asked in this order: does another holder have the lease, can the control plane spare the
 // Node, is the group suspended or frozen or its window closed, has the budget a place, whose turn is it. Then the admission is recorded, for which
-// the API server takes one of two writers only, and the lease acquired. The first disruptive write follows at once, with the returned context. Work
-// that has begun asks as well, for the quorum and to renew the lease. The error is a conflict when another writer was faster: nothing has begun.
+// the API server takes one of two writers only, and the lease acquired. The first disruptive write follows at once, with the bounded context, which
+// ends BeginWithin after the admission: another leader does not know of a write that follows later. Work that has begun asks as well, for the quorum
+// and to renew the lease. The error is a conflict when another writer was faster: nothing has begun.
 func (b *Budgets) Begin(ctx context.Context, request *Request) (permit Permit, bounded context.Context, err error) {
-	defer func() {
-		if err != nil || !permit.Allowed {
-			permit.Done()
-		}
-	}()
+	bounded, err = b.begin(ctx, request, &permit)
+	if err != nil || !permit.Allowed {
+		permit.Done()
+		return permit, ctx, err
+	}
+	return permit, bounded, nil
+}
+
+func (b *Budgets) begin(ctx context.Context, request *Request, permit *Permit) (bounded context.Context, err error) {
 	if held, err := request.heldByOther(ctx); err != nil || held != nil {
 		permit.hold(held, b.now(request))
-		return permit, ctx, err
+		return nil, err
 	}
 	if request.Protected != nil && request.Guard != nil {
 		ctx, permit.unlock = request.Guard.Lock(ctx)
-		if err := request.checkQuorum(ctx, &permit); err != nil || permit.Reason != "" {
-			return permit, ctx, errors.Join(err, request.release(ctx))
+		if err := request.checkQuorum(ctx, permit); err != nil || permit.Reason != "" {
+			return nil, errors.Join(err, request.release(ctx))
 		}
 	}
-	admitted, err := b.admit(ctx, request, &permit)
+	admitted, err := b.admit(ctx, request, permit)
 	switch {
 	case err != nil:
-		return permit, ctx, err
+		return nil, err
 	case !permit.Allowed:
-		return permit, ctx, request.release(ctx)
+		return nil, request.release(ctx)
 	}
-	return permit, ctx, b.acquire(ctx, request, &permit, admitted)
+	if err := b.acquire(ctx, request, permit, admitted); err != nil {
+		return nil, err
+	}
+	left := plan.BeginWithin
+	if !admitted.IsZero() {
+		left -= b.Clock.Since(admitted)
+	}
+	bounded, permit.cancel = context.WithTimeout(ctx, left)
+	return bounded, nil
 }
 
 func (r *Request) heldByOther(ctx context.Context) (*nodelease.AlreadyHeldError, error) {

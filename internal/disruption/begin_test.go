@@ -446,3 +446,38 @@ func (f *fixture) leaseOf(node string) (lease *coordinationv1.Lease, held bool) 
 	}
 	return lease, err == nil
 }
+
+// TestBegin_Bounded: the first disruptive write is made soon after the admission, or not at all. A request that has to wait goes on without a deadline.
+func TestBegin_Bounded(t *testing.T) {
+	begun := newRequest("n1", upgrade)
+	begun.Begun = true
+	for name, test := range map[string]struct {
+		request *Request
+		change  func(*fixture)
+		waits   bool
+	}{
+		"admitted":              {newRequest("n0", upgrade), func(*fixture) {}, false},
+		"with a lease":          {newRequest("n2", upgrade), func(*fixture) {}, false},
+		"begun":                 {begun, func(*fixture) {}, false},
+		"in no group":           {newRequest("elsewhere", upgrade), func(*fixture) {}, false},
+		"without any budgets":   {newRequest("n0", upgrade), func(f *fixture) { f.budgets = nil }, false},
+		"there is no place now": {newRequest("n0", upgrade), func(f *fixture) { f.replace(1, func(n *corev1.Node) { n.Spec.Unschedulable = true }) }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			test.change(f)
+			if name == "with a lease" {
+				f.leased(test.request)
+			}
+			permit, ctx, err := f.budgets.Begin(t.Context(), test.request)
+			defer permit.Done()
+			deadline, isBounded := ctx.Deadline()
+			if err != nil || permit.Allowed == test.waits || isBounded == test.waits || ctx.Err() != nil {
+				t.Fatalf("allowed %v, bounded %v (%v), error %v", permit.Allowed, isBounded, ctx.Err(), err)
+			}
+			if left := time.Until(deadline); isBounded && (left > plan.BeginWithin || left < plan.BeginWithin/2) {
+				t.Errorf("the write may take %s", left)
+			}
+		})
+	}
+}

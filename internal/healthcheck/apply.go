@@ -123,7 +123,7 @@ func (rc *reconciliation) start(ctx context.Context, current *snapshot, r *plan.
 		return out
 	}
 	request := rc.request(r)
-	permit, ctx, err := rc.options.Budgets.Begin(ctx, request)
+	permit, bounded, err := rc.options.Budgets.Begin(ctx, request)
 	defer permit.Done()
 	switch {
 	case err != nil:
@@ -132,7 +132,7 @@ func (rc *reconciliation) start(ctx context.Context, current *snapshot, r *plan.
 		return blockedBy(r.Machine, &permit)
 	}
 	// After an error, it may have begun.
-	if out = begin(ctx); out.started == 0 && out.Err == nil {
+	if out = begin(bounded); out.started == 0 && out.Err == nil {
 		out = out.and(failed(rc.options.Budgets.Withdraw(ctx, request)))
 	}
 	return out

@@ -16,21 +16,22 @@ import (
 
 // acquire asks for the permission to disrupt a node, and acquires or renews its lease. A node that has begun goes on whatever the budget says, unless
 // it is about to be upgraded in a NodeGroup that it has joined since: that its Machine is one of the group is known only when the Machine names it.
-// waits says why the node has to wait, and for how long at least without an event. renewal is when the lease has to be renewed.
-func (rc *reconciliation) acquire(ctx context.Context, step *plan.Step) (renewal time.Duration, waits *wait, err error) {
+// waits says why the node has to wait, and for how long at least without an event. bounded is the context of the step's write.
+func (rc *reconciliation) acquire(
+	ctx context.Context, step *plan.Step,
+) (permit disruption.Permit, bounded context.Context, waits *wait, err error) {
 	request := rc.requestFor(step.Node.Node)
 	request.Begun, request.Kept = step.HasBegun(), step.HasBegun()
 	if request.Begun && step.Release != nil {
 		if request.Begun, err = rc.Budgets.HasPlace(ctx, request); err != nil {
-			return 0, nil, err
+			return permit, ctx, nil, err
 		}
 	}
-	permit, _, err := rc.Budgets.Begin(ctx, request)
-	permit.Done()
+	permit, bounded, err = rc.Budgets.Begin(ctx, request)
 	if err == nil && !permit.Allowed {
 		waits = &wait{permit.Message, permit.After}
 	}
-	return permit.Renewal, waits, err
+	return permit, bounded, waits, err
 }
 
 // wait is why a node has to wait. without an event for it, it is tried again after the delay; zero is never.

@@ -2,12 +2,12 @@ package upgrade
 
 import (
 	"context"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/drover-io/drover/api/mutex/v1alpha1"
+	"github.com/drover-io/drover/internal/disruption"
 	"github.com/drover-io/drover/internal/upgrade/plan"
 )
 
@@ -36,7 +36,8 @@ func (rc *reconciliation) applyStep(ctx context.Context, run *plan.Run, step *pl
 	if !step.InProgress() {
 		return resultOf(rc.releaseUnused(ctx, node))
 	}
-	renewal, waits, err := rc.acquireInTurn(ctx, step, waiting)
+	permit, ctx, waits, err := rc.acquireInTurn(ctx, step, waiting)
+	defer permit.Done()
 	out := resultOf(err)
 	switch {
 	case err != nil:
@@ -48,7 +49,7 @@ func (rc *reconciliation) applyStep(ctx context.Context, run *plan.Run, step *pl
 	case step.Release != nil && !rc.versions.Pending(ctx, node):
 		out = resultOf(rc.patchNode(ctx, step.Release))
 	}
-	out.Requeue.In(renewal)
+	out.Requeue.In(permit.Renewal)
 	return out
 }
 
@@ -59,23 +60,23 @@ type groupWaits map[string][]*wait
 // thousands. A node that is unavailable already may need no place, and what shows that may be a taint.
 func (rc *reconciliation) acquireInTurn(
 	ctx context.Context, step *plan.Step, waiting groupWaits,
-) (renewal time.Duration, waits *wait, err error) {
+) (permit disruption.Permit, bounded context.Context, waits *wait, err error) {
 	if step.HasBegun() {
 		return rc.acquire(ctx, step)
 	}
 	node := step.Node.Node
 	group, err := rc.groupOf(ctx, node)
 	if err != nil {
-		return 0, nil, err
+		return permit, ctx, nil, err
 	}
 	first, available := waiting[group], !step.Node.Unavailable && len(node.Spec.Taints) == 0
 	if group != "" && available && len(first) >= max(int(rc.config.Spec.MaxConcurrentNodes), 1) {
-		return 0, first[0], rc.releaseUnused(ctx, node)
+		return permit, ctx, first[0], rc.releaseUnused(ctx, node)
 	}
-	if renewal, waits, err = rc.acquire(ctx, step); waits != nil {
+	if permit, bounded, waits, err = rc.acquire(ctx, step); waits != nil {
 		waiting[group] = append(first, waits)
 	}
-	return renewal, waits, err
+	return permit, bounded, waits, err
 }
 
 // releaseUnused releases what a node that is not in progress may have.

@@ -159,6 +159,7 @@ func (rc *reconciliation) acquire(ctx context.Context) (since time.Time, v verdi
 	}
 	request := rc.request()
 	request.Begun = rc.begun || !rc.state.guardedSince.IsZero()
+	// No deadline for the announcement: it evicts nothing yet, and the lease keeps the place for an hour.
 	permit, _, err := rc.Guard.Budgets.Begin(ctx, request)
 	permit.Done()
 	switch {

@@ -128,7 +128,10 @@ func (d *Decision) ApplyLimits(g *Group) {
 
 // observe returns what the Machines show. Beside what the cache does not show yet, all of it is in the cluster, so that a new leader counts the same.
 func (g *Group) observe(now time.Time) disruptionplan.Machines {
-	nodes, ours := map[string]*corev1.Node{}, map[types.UID]bool{}
+	nodes, ours, sets := map[string]*corev1.Node{}, map[types.UID]bool{}, map[types.UID]bool{}
+	for i := range g.Sets {
+		sets[g.Sets[i].UID] = g.Sets[i].DeletionTimestamp == nil
+	}
 	inventory := disruptionplan.NewInventory(func(name string) *corev1.Node { return nodes[name] })
 	requested := slices.Clone(g.Requested)
 	for i := range g.Machines {
@@ -137,10 +140,10 @@ func (g *Group) observe(now time.Time) disruptionplan.Machines {
 			nodes[t.Node.Name] = t.Node
 		}
 		inventory.Put(t.Machine)
-		requested = append(requested, disruptionplan.Requested{Machine: keyOf(t.Machine), UID: t.Machine.UID, Since: t.inFlightSince(now)})
+		requested = append(requested, disruptionplan.Requested{Machine: keyOf(t.Machine), UID: t.Machine.UID, Since: t.inFlightSince(sets, now)})
 	}
 	for i := range g.Sets {
-		if set := &g.Sets[i]; set.DeletionTimestamp == nil && inventory.HasSet(set.Namespace, set.UID) {
+		if set := &g.Sets[i]; sets[set.UID] && inventory.HasSet(set.Namespace, set.UID) {
 			inventory.PutSet(set)
 		}
 	}
@@ -156,14 +159,14 @@ func (g *Group) observe(now time.Time) disruptionplan.Machines {
 	return machines
 }
 
-// inFlightSince returns since when a Machine counts as in flight that neither its MachineSet nor a request shows as such; zero for not. Of another
-// controller, the Machine that is being deleted counts, and so does a new one: which is made in whose place is not known.
-func (t *Target) inFlightSince(now time.Time) time.Time {
+// inFlightSince returns since when a Machine counts as in flight that neither its MachineSet, one of sets, nor a request shows as such; zero for not. Of
+// another controller, the Machine that is being deleted counts, and so does a new one: which is made in whose place is not known.
+func (t *Target) inFlightSince(sets map[types.UID]bool, now time.Time) time.Time {
 	owner, deleted := metav1.GetControllerOfNoCopy(t.Machine), t.Machine.DeletionTimestamp
 	switch {
 	case deleted == nil && (t.Deleted || t.Stale):
 		return now
-	case owner == nil || owner.Kind == "MachineSet":
+	case owner == nil || sets[owner.UID]:
 		return time.Time{}
 	case deleted != nil:
 		return deleted.Time

@@ -243,6 +243,29 @@ func TestStartable_Interval(t *testing.T) {
 	}
 }
 
+// What owns a Machine is a MachineSet only if the namespace has that, and it is not being deleted.
+func TestStartable_OwnerIsNoMachineSet(t *testing.T) {
+	for name, change := range map[string]func(*Group){
+		"of another API group": func(g *Group) {
+			g.Sets = nil
+			for i := range g.Machines {
+				g.Machines[i].Machine.OwnerReferences[0].APIVersion = "cluster.x-k8s.io/v1beta1"
+			}
+		},
+		"gone":          func(g *Group) { g.Sets = nil },
+		"another one":   func(g *Group) { g.Sets[0].UID = "another" },
+		"being deleted": func(g *Group) { g.Sets[0].DeletionTimestamp = &metav1.Time{Time: start} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			group := newGroup(newTargets("uduw"), 4)
+			change(group)
+			if startable, limited, _ := startables(newCheck("c"), group, withMax("1"), start); startable != "" || limited != "m0 m2" {
+				t.Errorf("startable %q, limited %q", startable, limited)
+			}
+		})
+	}
+}
+
 // A MachineSet may have deleted what is too many while the cache does not show that yet: what Drover has deleted itself counts in any case.
 func TestStartable_DeletionNotShown(t *testing.T) {
 	targets := newTargets("uuuw")

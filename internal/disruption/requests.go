@@ -1,6 +1,7 @@
 package disruption
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -79,7 +80,8 @@ func (b *Budgets) list(ctx context.Context, namespace string, since time.Time) (
 	return found, nil
 }
 
-// requestsOf returns the remediation requests of a group with Machines in some namespaces, as they were listed since a time.
+// requestsOf returns the remediation requests of a group with Machines in some namespaces, as they were listed since a time. A Machine is of the group
+// of its Node, whatever its MachineSet.
 func (b *Budgets) requestsOf(ctx context.Context, in *plan.Input, namespaces []string, since time.Time) (of []plan.Requested, err error) {
 	if b.Requests == nil {
 		return nil, nil
@@ -97,12 +99,12 @@ func (b *Budgets) requestsOf(ctx context.Context, in *plan.Input, namespaces []s
 			of = append(of, requested)
 			continue
 		}
-		requested.Node, requested.NodeUID = "", ""
-		group, err := b.Membership.GroupOf(ctx, plan.MachineName(requested.Machine))
+		group, err := b.Membership.GroupOf(ctx, cmp.Or(requested.Node, plan.MachineName(requested.Machine)))
 		if err != nil {
 			return nil, fmt.Errorf("finding the NodeGroup of Machine %s: %w", requested.Machine, err)
 		}
 		if group == in.Group.Name {
+			requested.Node, requested.NodeUID = "", ""
 			of = append(of, requested)
 		}
 	}

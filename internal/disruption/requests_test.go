@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/drover-io/drover/internal/disruption/plan"
 )
 
@@ -100,4 +102,27 @@ func TestBegin_RequestsFail(t *testing.T) {
 	f.budgets.Requests = func(context.Context, string) ([]plan.Requested, error) { return nil, nil }
 	f.step(requestsAge)
 	f.begin(newRequest("n0", upgrade), "")
+}
+
+// TestRequestsOf_TwoGroups: a Machine that was handed over counts in the group of its Node alone, though its MachineSet has most Nodes in another one.
+func TestRequestsOf_TwoGroups(t *testing.T) {
+	f := newFixture(t)
+	requested := plan.Requested{Machine: types.NamespacedName{Namespace: "machines", Name: "m"}, UID: "m"}
+	f.budgets.Requests = func(context.Context, string) ([]plan.Requested, error) { return []plan.Requested{requested}, nil }
+	for name, test := range map[string]struct {
+		node     string
+		uid      types.UID
+		inFlight int
+	}{
+		"its Node is of this group":        {"n0", "uid-of-n0", 1},
+		"its Node is of another group":     {"elsewhere", "uid", 0},
+		"it has none":                      {"", "", 1},
+		"it had an earlier Node of a name": {"n0", "earlier", 1},
+	} {
+		requested.Node, requested.NodeUID = test.node, test.uid
+		f.step(2 * requestsAge)
+		if state := f.state(); len(state.Disrupted) != test.inFlight {
+			t.Errorf("%s: disrupted are %+v", name, state.Disrupted)
+		}
+	}
 }

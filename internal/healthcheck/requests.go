@@ -116,8 +116,8 @@ func (r *Requests) add(
 	}
 	if err == nil && plan.IsRequestFor(request, machine, template) {
 		of := disruptionplan.Requested{Machine: key, UID: machine.UID, Since: request.CreationTimestamp.Time}
-		if ref := machine.Status.NodeRef; ref != nil {
-			of.Node, of.NodeUID = ref.Name, ref.UID
+		if node := requestFor(machine, nil); node.Node != node.Object {
+			of.Node, of.NodeUID = node.Node, node.UID
 		}
 		found = append(found, of)
 	}

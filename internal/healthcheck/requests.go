@@ -37,8 +37,8 @@ type Requests struct {
 // absentTime is how long a kind that the API server does not serve is not looked for. For longer, a budget counts the admission of a remediation.
 const absentTime = disruptionplan.AdmissionTime / 2
 
-// List returns the Machines of a namespace for which there is a request, whether or not a MachineHealthCheck names its template now. A kind that cannot
-// be listed until a user changes something has none: its MachineHealthCheck says so, and creates none either.
+// List returns the Machines of a namespace for which there is a request, whether or not a MachineHealthCheck names its template now. A kind that
+// cannot be listed until a user changes something has none: its MachineHealthCheck says so, and creates none either.
 func (r *Requests) List(ctx context.Context, namespace string) (found []disruptionplan.Requested, err error) {
 	for _, name := range r.Kinds {
 		template, kind := plan.RequestKindOf(name)

@@ -222,10 +222,10 @@ type Machines struct {
 type Remediation struct {
 	// MaxInFlight is how many remediations may be in flight at the same time in the MachineSets whose Machines a MachineHealthCheck selects: a
 	// number, or a percentage of the Machines that it selects, rounded up. A remediation is in flight until the Node of the replacement is Ready,
-	// or the replacement is 30 minutes old. Without it there is no limit, as in machine-api-operator. The annotation
+	// or the replacement is 30 minutes old. Without it, or with 100%, there is no limit, as in machine-api-operator. The annotation
 	// drover.dev/max-remediations-in-flight of a MachineHealthCheck overrides it. Default none.
 	MaxInFlight *intstr.IntOrString `json:"maxInFlight,omitempty"`
-	// MinInterval is the shortest time between two remediations in those MachineSets; 0 means none. The annotation
+	// MinInterval is the shortest time between two remediations in those MachineSets, at most 24 hours; 0 means none. The annotation
 	// drover.dev/remediation-interval of a MachineHealthCheck overrides it. Default 0s.
 	MinInterval *metav1.Duration `json:"minInterval,omitempty"`
 	// TemplateKinds are the kinds that spec.remediationTemplate of a MachineHealthCheck may name, each written Kind.group: Drover creates and deletes

@@ -88,7 +88,8 @@ func ConditionDocs() []status.ConditionDoc {
 		{Type: progressing, Reason: ReasonRemediating, When: "True: Machines are being remediated, one after another, or externally"},
 		{Type: progressing, Reason: ReasonTooMany, When: "Machines need remediation, and RemediationAllowed is False"},
 		{Type: progressing, Reason: ReasonFailed,
-			When: "the API server denies the deletion or the annotation of a Machine, or does not answer; Drover tries again"},
+			When: "the API server denies the deletion or the annotation of a Machine, cannot list remediation requests that a limit or a budget counts, " +
+				"or does not answer; Drover tries again"},
 		{Type: progressing, Reason: ReasonNoTemplate, When: "a Machine waits for the remediation template"},
 		{Type: progressing, Reason: ReasonTemplateRefused, When: "a Machine needs remediation, and the kind of the remediation template is not allowed"},
 		{Type: progressing, Reason: ReasonNoRequest,

@@ -25,6 +25,9 @@ const (
 	IntervalAnnotation = "drover.dev/remediation-interval"
 )
 
+// noLimit of MaxInFlightAnnotation is no limit.
+const noLimit = "100%"
+
 const (
 	// progressDeadline is how long a replacement, or an external remediation, counts as in flight. One that takes longer may never end, and must not
 	// block the others for ever.
@@ -61,6 +64,10 @@ func limitsOf(check *machinev1beta1.MachineHealthCheck, defaults Limits) (Limits
 			return Limits{}, fmt.Errorf("annotation %s: %q is not a duration of at least 0s", IntervalAnnotation, text)
 		}
 		limits.MinInterval = bounded.Duration(interval)
+	}
+	if limits.MaxInFlight != nil && limits.MaxInFlight.StrVal == noLimit {
+		// Not so many as the MachineHealthCheck selects: others of the same MachineSets count, too.
+		limits.MaxInFlight = nil
 	}
 	return limits, nil
 }
@@ -102,8 +109,8 @@ func (d *Decision) ApplyLimits(g *Group) {
 	}}
 	d.limited = &disruptionplan.Input{Now: d.now, Group: group, Members: disruptionplan.NewMembers(), Waiting: &disruptionplan.Queue{}}
 	d.limited.AddMachines(&machines, disruptionplan.Pace{Deadline: progressDeadline})
-	// The previous leader has not recorded which of its changes were remediations: of its time, every creation, deletion and request of a Machine counts
-	// as one. Later ones do not: only this controller remediates.
+	// The previous leader has not recorded which of its changes were remediations: of its time, every creation, deletion and request of a Machine
+	// counts as one. Later ones do not: only this controller remediates.
 	last := metav1.Time{}
 	see := func(at *metav1.Time) {
 		if at != nil && last.Before(at) && !at.After(g.ControllerStart.Add(maxSkew)) {
@@ -159,8 +166,8 @@ func (g *Group) observe(now time.Time) disruptionplan.Machines {
 	return machines
 }
 
-// inFlightSince returns since when a Machine counts as in flight that neither its MachineSet, one of sets, nor a request shows as such; zero for not. Of
-// another controller, the Machine that is being deleted counts, and so does a new one: which is made in whose place is not known.
+// inFlightSince returns since when a Machine counts as in flight that neither its MachineSet, one of sets, nor a request shows as such; zero for not.
+// Of another controller, the Machine that is being deleted counts, and so does a new one: which is made in whose place is not known.
 func (t *Target) inFlightSince(sets map[types.UID]bool, now time.Time) time.Time {
 	owner, deleted := metav1.GetControllerOfNoCopy(t.Machine), t.Machine.DeletionTimestamp
 	switch {

@@ -27,6 +27,7 @@ func TestLimitsOf(t *testing.T) {
 		"none: the defaults":        {nil, "3", time.Minute, ""},
 		"a number":                  {map[string]string{MaxInFlightAnnotation: "1"}, "1", time.Minute, ""},
 		"a percentage":              {map[string]string{MaxInFlightAnnotation: "20%"}, "20%", time.Minute, ""},
+		"all":                       {map[string]string{MaxInFlightAnnotation: "100%"}, "<nil>", time.Minute, ""},
 		"zero":                      {map[string]string{MaxInFlightAnnotation: "0"}, "0", time.Minute, ""},
 		"an interval":               {map[string]string{IntervalAnnotation: "5m"}, "3", 5 * time.Minute, ""},
 		"no interval":               {map[string]string{IntervalAnnotation: "0s"}, "3", 0, ""},

@@ -27,7 +27,7 @@ type Request struct {
 	// Leases acquires the lease of the Target; nil needs none. Borrowed only waits while another holder has it: another controller does the work.
 	Leases   *nodelease.Leases
 	Borrowed bool
-	// Kept has a request that waits keep the lease that it has: the work has begun, in another group or in none.
+	// Kept reports that the request keeps its lease while it waits: the work has begun, when the Node was in another group or in none.
 	Kept bool
 	// Trial has the lease expire soon unless the work renews it: nothing releases it if the process ends before the first disruptive write.
 	Trial bool
@@ -43,7 +43,7 @@ func (r *Request) purpose() nodelease.Purpose {
 	return nodelease.Purpose{Capability: string(r.Capability), Object: r.Object, UID: r.ObjectUID, Trial: r.Trial}
 }
 
-// Permit is the answer to a request. It is to be given back with Done when the first disruptive write has been made, or is not made.
+// Permit is the answer to a request. The caller calls Done after its first disruptive write, or when it makes none.
 type Permit struct {
 	plan.Answer
 

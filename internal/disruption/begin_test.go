@@ -447,7 +447,8 @@ func (f *fixture) leaseOf(node string) (lease *coordinationv1.Lease, held bool) 
 	return lease, err == nil
 }
 
-// TestBegin_Bounded: the first disruptive write is made soon after the admission, or not at all. A request that has to wait goes on without a deadline.
+// TestBegin_Bounded: the first disruptive write is made soon after the admission, or not at all. A request that has to wait goes on without a
+// deadline.
 func TestBegin_Bounded(t *testing.T) {
 	begun := newRequest("n1", upgrade)
 	begun.Begun = true

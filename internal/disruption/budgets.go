@@ -24,7 +24,7 @@ type Membership interface {
 	// Members returns the Nodes of a NodeGroup as the cache has them, in an order that changes little from call to call, such as by name. They are
 	// not changed.
 	Members(ctx context.Context, group string) ([]*corev1.Node, error)
-	// Machines returns what the Machines of a NodeGroup show beside its Nodes, those aside whose Node became Ready before a time.
+	// Machines returns what the Machines of a NodeGroup show beside its Nodes, except Machines whose Node became Ready before settled.
 	Machines(ctx context.Context, group string, settled time.Time) (plan.Machines, error)
 }
 

@@ -52,8 +52,8 @@ func TestReturning_AdmissionIsOver(t *testing.T) {
 	f.begin(newRequest("n1", upgrade), "")
 }
 
-// TestWithdraw: a remediation that has not begun keeps neither its place, nor the interval, nor its Node from counting as available. The last one that
-// has begun keeps the interval.
+// TestWithdraw: a remediation that has not begun keeps neither its place, nor the interval, nor its Node from counting as available. The last one
+// that has begun keeps the interval.
 func TestWithdraw(t *testing.T) {
 	f := newFixture(t)
 	f.minReady = time.Hour

@@ -36,8 +36,8 @@ type group struct {
 	expires map[plan.Key]time.Time
 	// changed is called when another number of requests waits.
 	changed func()
-	// remediated is when this process last admitted a remediation, nil for never, and of the UID of the group then. earlier is when the one before began,
-	// and withdrawn when the last one was admitted if it has not begun.
+	// remediated is when this process last admitted a remediation, nil for never, and of the UID of the group then. earlier is when the one before
+	// began, and withdrawn when the last one was admitted if it has not begun.
 	remediated, earlier, withdrawn *metav1.Time
 	of                             types.UID
 }

@@ -16,8 +16,8 @@ import (
 // anything is allowed they are listed again.
 const requestsAge = 10 * time.Second
 
-// requests are the remediation requests as they were listed last, by namespace: no watch follows their kinds, which the configuration names. What keeps
-// them from being listed in one namespace concerns the groups with Machines of that namespace.
+// requests are the remediation requests as they were listed last, by namespace: no watch follows their kinds, which the configuration names. What
+// keeps them from being listed in one namespace concerns the groups with Machines of that namespace.
 type requests struct {
 	mu         sync.Mutex
 	namespaces map[string]*requestList
@@ -53,8 +53,8 @@ func (r *requests) of(namespace string, now time.Time) *requestList {
 	return list
 }
 
-// list lists the remediation requests of a namespace unless that has been done since a time. An API server that does not answer for one of their kinds
-// keeps those who decide waiting for a bounded time.
+// list lists the remediation requests of a namespace unless that has been done since a time. An API server that does not answer for one of their
+// kinds keeps those who decide waiting for a bounded time.
 func (b *Budgets) list(ctx context.Context, namespace string, since time.Time) ([]plan.Requested, error) {
 	r := b.requests.of(namespace, b.Clock.Now())
 	r.mu.Lock()
@@ -80,8 +80,8 @@ func (b *Budgets) list(ctx context.Context, namespace string, since time.Time) (
 	return found, nil
 }
 
-// requestsOf returns the remediation requests of a group with Machines in some namespaces, as they were listed since a time. A Machine is of the group
-// of its Node, whatever its MachineSet.
+// requestsOf returns the remediation requests of a group with Machines in some namespaces, as they were listed since a time. A Machine is of the
+// group of its Node, whatever its MachineSet.
 func (b *Budgets) requestsOf(ctx context.Context, in *plan.Input, namespaces []string, since time.Time) (of []plan.Requested, err error) {
 	if b.Requests == nil {
 		return nil, nil

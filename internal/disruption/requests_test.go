@@ -104,7 +104,8 @@ func TestBegin_RequestsFail(t *testing.T) {
 	f.begin(newRequest("n0", upgrade), "")
 }
 
-// TestRequestsOf_TwoGroups: a Machine that was handed over counts in the group of its Node alone, though its MachineSet has most Nodes in another one.
+// TestRequestsOf_TwoGroups: a Machine that was handed over counts in the group of its Node alone, though its MachineSet has most Nodes in another
+// one.
 func TestRequestsOf_TwoGroups(t *testing.T) {
 	f := newFixture(t)
 	requested := plan.Requested{Machine: types.NamespacedName{Namespace: "machines", Name: "m"}, UID: "m"}

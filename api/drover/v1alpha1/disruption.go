@@ -43,7 +43,8 @@ const (
 type Disruption struct {
 	// MaxUnavailable is how many Nodes may be unavailable in all, those included that others have made unavailable: while there are as many, Drover
 	// makes no further one unavailable. With 0 it makes none unavailable. A Node that is not Ready may be disrupted in any case. A percentage is of the
-	// Nodes that have been initialized and of those that are gone and still reserved, rounded up as Karpenter does:
+	// expected Nodes: those that are initialized, those that the MachineSets of the group lack, and those that are gone while they are disrupted. It is
+	// rounded up as Karpenter does:
 	// https://github.com/kubernetes-sigs/karpenter/blob/v1.6.0/pkg/apis/v1/nodepool.go
 	//
 	// +optional
@@ -105,7 +106,8 @@ type Disruption struct {
 type CapabilityBudget struct {
 	// Capability is the capability that the bound is for.
 	Capability Capability `json:"capability"`
-	// MaxUnavailable is how many Nodes may be reserved for the capability at once, whether they are Ready or not. A percentage is rounded up.
+	// MaxUnavailable is how many Nodes may be reserved for the capability at once, whether they are Ready or not. A percentage is of the
+	// expected Nodes, and of one at least, rounded up.
 	//
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:Pattern=`^(100|[1-9]?[0-9])%$`
@@ -116,7 +118,7 @@ type CapabilityBudget struct {
 // RemediationPace bounds how fast MachineHealthChecks replace Machines.
 type RemediationPace struct {
 	// MaxInFlight is how many Machines are remediated at once: deleted or handed to an external remediation, and their replacement not Ready.
-	// A percentage is rounded up.
+	// A percentage is of the expected Nodes, and of one at least, rounded up.
 	//
 	// +optional
 	// +kubebuilder:default=1

@@ -73,11 +73,10 @@ type Input struct {
 	Disrupted []v1alpha1.Reservation
 	// Admissions are those of the group that count; they are among Disrupted.
 	Admissions []v1alpha1.Reservation
-	// Missing is how many Nodes the MachineSets of the group lack, growth aside. NotCreated has how many Machines each capability has deleted for
-	// which there is no new one yet.
-	Missing    int
-	NotCreated map[v1alpha1.Capability]int
-	Window     Window
+	// Missing is how many Nodes the MachineSets of the group lack, growth aside. NotCreated is how many of their Machines are gone and have no new
+	// one yet: each counts as a remediation in flight, since nothing shows who deleted it.
+	Missing, NotCreated int
+	Window              Window
 	// Waiting are the requests of the group that wait.
 	Waiting *Queue
 }

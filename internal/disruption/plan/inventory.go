@@ -67,10 +67,15 @@ func (m *machineEntry) isUnusual() bool {
 // count adds a Machine to those of its MachineSet, or takes it from them.
 func (v *Inventory) count(key types.NamespacedName, m *machineEntry, change int) {
 	of := v.setOf(m.set)
-	for counted, isCounted := range map[*int]bool{&of.machines: true, &of.active: m.active, &of.nodes: m.isMember, &of.growing: m.active && m.grows} {
-		if isCounted {
-			*counted += change
-		}
+	of.machines += change
+	if m.active {
+		of.active += change
+	}
+	if m.isMember {
+		of.nodes += change
+	}
+	if m.active && m.grows {
+		of.growing += change
 	}
 	delete(of.unusual, key)
 	if change > 0 && m.isUnusual() {
@@ -173,8 +178,8 @@ func (v *Inventory) IsActive(machine types.NamespacedName, uid types.UID) bool {
 	return m != nil && m.active && (uid == "" || m.uid == uid)
 }
 
-// Machines returns what the Machines of a group show beside its Nodes, those aside whose Node became Ready before a time. hasSet reports whether a
-// MachineSet belongs to the group; it is nil for the Machines without one. hasNode reports whether the Node of a Machine does.
+// Machines returns what the Machines of a group show beside its Nodes, except Machines whose Node became Ready before settled. hasSet reports whether
+// a MachineSet belongs to the group; it is nil for the Machines without one. hasNode reports whether the Node of a Machine does.
 func (v *Inventory) Machines(
 	settled time.Time, hasSet func(*machinev1beta1.MachineSet) bool, hasNode func(node string, machine types.UID, ofSet bool) bool,
 ) (out Machines) {

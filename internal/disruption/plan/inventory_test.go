@@ -2,9 +2,11 @@ package plan
 
 import (
 	"testing"
+	"time"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/drover-io/drover/internal/apitest/builder"
@@ -24,5 +26,32 @@ func TestInventory_NodeIsGone(t *testing.T) {
 	got := inventory.Machines(now, func(*machinev1beta1.MachineSet) bool { return true }, func(string, types.UID, bool) bool { return true })
 	if len(got.Sets) != 1 || len(got.Sets[0].New) != 1 || !got.Sets[0].New[0].ReadySince.IsZero() {
 		t.Errorf("%+v", got.Sets)
+	}
+}
+
+// TestInventory_Example: the example of package disruption.
+func TestInventory_Example(t *testing.T) {
+	nodes := map[string]*corev1.Node{"a": newNode("a"), "b": newNode("b")}
+	inventory := NewInventory(func(name string) *corev1.Node { return nodes[name] })
+	set := builder.MachineSet("machines", "set", 5, func(set *machinev1beta1.MachineSet) { set.Status.Replicas = 5 })
+	inventory.PutSet(set)
+	for name, made := range map[string]string{"a": "", "b": "", "d": "deleted/d", "e": "growth"} {
+		inventory.Put(builder.Machine("machines", name, builder.WithOwner(set), func(machine *machinev1beta1.Machine) {
+			machine.CreationTimestamp = metav1.NewTime(now)
+			if nodes[name] != nil {
+				builder.WithNode(name)(machine)
+			} else {
+				machine.Annotations = map[string]string{machineapi.CreatedForAnnotation: made}
+			}
+		}))
+	}
+	got := inventory.Machines(now, func(*machinev1beta1.MachineSet) bool { return true }, func(string, types.UID, bool) bool { return true })
+	if len(got.Sets) != 1 || got.Sets[0].Wanted != 4 || got.Sets[0].Nodes != 2 || got.Sets[0].NotCreated != 1 || len(got.Sets[0].New) != 1 {
+		t.Fatalf("%+v", got.Sets)
+	}
+	f := newFixture(2)
+	f.AddMachines(&got, Pace{Deadline: time.Hour})
+	if tally := newTally(&f.Input); tally.Expected != 4 || tally.Unavailable != 2 || tally.inFlight[remediation] != 2 {
+		t.Errorf("%+v, in flight %v", tally.Counts, tally.inFlight)
 	}
 }

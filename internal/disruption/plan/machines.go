@@ -107,12 +107,7 @@ func (in *Input) addSet(set *MachineSet, pace Pace, deleted map[types.UID]bool) 
 		}
 	}
 	in.Missing += max(0, missing)
-	if set.NotCreated > 0 {
-		if in.NotCreated == nil {
-			in.NotCreated = map[v1alpha1.Capability]int{}
-		}
-		in.NotCreated[v1alpha1.CapabilityRemediation] += set.NotCreated
-	}
+	in.NotCreated += set.NotCreated
 }
 
 // readiness reports whether the Node is Ready, and whether it has been that for long enough. The kubelet says since when: a time that lies farther

@@ -58,7 +58,8 @@ type Key struct {
 
 // compare orders requests of one rank.
 func compare(a, b Request) int {
-	return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Node, b.Node), cmp.Compare(a.Object, b.Object), cmp.Compare(a.Capability, b.Capability))
+	return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Node, b.Node), cmp.Compare(a.Object, b.Object), cmp.Compare(a.Capability, b.Capability),
+		cmp.Compare(a.ObjectUID, b.ObjectUID))
 }
 
 // Queue has the requests of a group that wait. The zero value is empty.

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
@@ -183,5 +184,21 @@ func TestNext_Person(t *testing.T) {
 				t.Errorf("next is %q, want %q", text, c.want)
 			}
 		})
+	}
+}
+
+// TestQueue_SameName: of two objects of one name, as when one was deleted and created again, the right one is removed.
+func TestQueue_SameName(t *testing.T) {
+	for _, uid := range []types.UID{"a", "b"} {
+		var q Queue
+		for _, other := range []types.UID{"a", "b"} {
+			q.Put(withObject(newRequest("n0", upgrade), other))
+		}
+		q.Remove(new(withObject(newRequest("n0", upgrade), uid)).Key())
+		for left := range q.All(now) {
+			if left.ObjectUID == uid {
+				t.Errorf("%s is left", uid)
+			}
+		}
 	}
 }

@@ -17,7 +17,8 @@ import (
 
 // Counts are what a budget is compared with.
 type Counts struct {
-	// Expected is how many Nodes the group should have: its initialized members, and those that its MachineSets lack. Percentages are of it.
+	// Expected is how many Nodes the group should have: its initialized members, the Nodes that its MachineSets lack, and those that are gone while
+	// they are disrupted. Percentages are of it.
 	Expected int
 	// Limit is how many of them may be unavailable.
 	Limit int
@@ -39,8 +40,8 @@ type tally struct {
 	disrupted   map[place]capabilities
 	inFlight    map[v1alpha1.Capability]int
 	disruptions int
-	// remediated is when the last remediation began, of those before latest: a time that lies farther ahead was recorded by a clock that was wrong, and
-	// does not end the interval.
+	// remediated is when the last remediation began, of those before latest: a time that lies farther ahead was recorded by a clock that was wrong,
+	// and does not end the interval.
 	remediated, latest time.Time
 }
 
@@ -70,7 +71,7 @@ func (c capabilities) String() string {
 func newTally(in *Input) *tally {
 	t := &tally{
 		members: in.Members, signs: in.Signs, missing: in.Missing,
-		disrupted: make(map[place]capabilities, len(in.Disrupted)+1), inFlight: map[v1alpha1.Capability]int{},
+		disrupted: make(map[place]capabilities, len(in.Disrupted)+1), inFlight: map[v1alpha1.Capability]int{v1alpha1.CapabilityRemediation: in.NotCreated},
 	}
 	if pace := in.Group.Spec.Disruption.Remediation; pace != nil && pace.MinInterval != nil {
 		t.latest = in.Now.Add(pace.MinInterval.Duration)
@@ -84,7 +85,6 @@ func newTally(in *Input) *tally {
 			t.Unavailable++
 		}
 	}
-	maps.Copy(t.inFlight, in.NotCreated)
 	for i := range in.Disrupted {
 		t.disrupt(&in.Disrupted[i])
 	}

@@ -38,10 +38,10 @@ func (x *Index) putMachines(ctx context.Context) error {
 	return nil
 }
 
-// Machines returns what the Machines of a NodeGroup show beside its Nodes, those aside whose Node became Ready before a time. Machines that are being
-// deleted or were handed over are of the group of their Node, whatever their MachineSet, and those without a Node of the group of the MachineSet. A
-// Machine of another MachineSet, or of none, counts only if it is the Node's: others may name the Node, too. The error is a conflict while the index
-// is not ready.
+// Machines returns what the Machines of a NodeGroup show beside its Nodes, except Machines whose Node became Ready before settled. Machines that are
+// being deleted or were handed over are of the group of their Node, whatever their MachineSet, and those without a Node of the group of the
+// MachineSet. A Machine of another MachineSet, or of none, counts only if it is the Node's: others may name the Node, too. The error is a conflict
+// while the index is not ready.
 func (x *Index) Machines(ctx context.Context, group string, settled time.Time) (out disruptionplan.Machines, err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -112,7 +112,8 @@ func TestIndex_Machines_Namespaces(t *testing.T) {
 	gpu, cpu := map[string]string{"pool": "gpu"}, map[string]string{"pool": "cpu"}
 	standalone := owedMachine("", "n1", foreign, withoutController)
 	index := newIndex(t, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n0", UID: "uid-n0", Labels: gpu}},
-		guardedSet("web", nil), owedMachine("web", "n0"), standalone, newGroup("gpu", bySelector(gpu)).NodeGroup, newGroup("cpu", bySelector(cpu)).NodeGroup)
+		guardedSet("web", nil), owedMachine("web", "n0"), standalone, newGroup("gpu", bySelector(gpu)).NodeGroup,
+		newGroup("cpu", bySelector(cpu)).NodeGroup)
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "uid-n1", Labels: cpu}}
 	expect := func(group string, want ...string) {
 		t.Helper()

@@ -48,10 +48,8 @@ type Options struct {
 	Link func() bool
 	// LinkChanged receives a value when the answer of Link changes, so that all Machines are reconciled again; nil for never.
 	LinkChanged <-chan struct{}
-	// Guarded returns the taints of a MachineSet that a Node of it gets from its NodeGroup, and the name of that; none where there are no NodeGroups.
-	Guarded func(ctx context.Context, node *corev1.Node, set types.UID) (group string, guarded ownership.Keys, err error)
-	// Grouped returns the entries that the NodeGroup of a Node keeps on its Nodes; none where there are no NodeGroups.
-	Grouped func(ctx context.Context, node *corev1.Node) (plan.Entries, error)
+	// AwaitsGroups reports that NodeGroups are served and Groups is to come; nil is no.
+	AwaitsGroups func() bool
 	// Rollout says in which waves what a MachineSet declares reaches its Nodes, and whether a Node without a NodeGroup gets taints with the effect
 	// NoExecute; nil is all Nodes at once, and yes.
 	Rollout *v1alpha1.Rollout
@@ -74,11 +72,11 @@ type Reconciler struct {
 	protected   ownership.Protected
 	link        func() bool
 	linkChanged <-chan struct{}
-	guardedOf   func(ctx context.Context, node *corev1.Node, set types.UID) (group string, guarded ownership.Keys, err error)
-	groupedOf   func(ctx context.Context, node *corev1.Node) (plan.Entries, error)
-	clock       clock.PassiveClock
-	machineSets *machineSets
-	tracker     *tracker
+	// awaitsGroups is that of the Options.
+	awaitsGroups func() bool
+	clock        clock.PassiveClock
+	machineSets  *machineSets
+	tracker      *tracker
 	// tracking starts to track the rollout of each MachineSet once.
 	tracking   singleflight.Group
 	contention *pace.Contention
@@ -102,9 +100,12 @@ func NewReconciler(cache client.Reader, writer client.Writer, recorder record.Ev
 	if options.Link == nil {
 		options.Link = func() bool { return false }
 	}
+	if options.AwaitsGroups == nil {
+		options.AwaitsGroups = func() bool { return false }
+	}
 	r := &Reconciler{
 		cache: cache, writer: writer, recorder: recorder, metrics: metrics, protected: options.Protected, clock: options.Clock,
-		link: options.Link, linkChanged: options.LinkChanged, guardedOf: options.Guarded, groupedOf: options.Grouped,
+		link: options.Link, linkChanged: options.LinkChanged, awaitsGroups: options.AwaitsGroups,
 		machineSets: newMachineSets(cache),
 		tracker:     newTracker(metrics, options.Clock.Now()),
 		limiter:     options.Limiter,
@@ -314,7 +315,7 @@ func (w *work) end(ctx context.Context) (reconcile.Result, error) {
 func (rc *reconciliation) decide() (decision plan.Decision, requeue controller.Requeue) {
 	in := plan.Input{
 		Machine: rc.machine, Node: rc.node, NodeShared: rc.nodeShared, Protected: rc.protected, Link: rc.link(), Now: rc.now,
-		Declaration: rc.set.declared(), GuardedBy: rc.guardedBy, Guarded: rc.guarded, Grouped: rc.grouped, Below: rc.below,
+		Declaration: rc.set.declared(), Lower: rc.lower,
 	}
 	if rc.contention.Any() {
 		in.Contended = func(target plan.Target, kind ownership.Kind, key string) bool {

@@ -1,7 +1,6 @@
 package metadata
 
 import (
-	"context"
 	"strings"
 	"testing"
 
@@ -39,18 +38,8 @@ func newLayered(t *testing.T, group *v1alpha1.NodeGroup, denied string) (*fixtur
 	t.Helper()
 	set, node := setOf("a", blue), builder.Node("n1")
 	node.Labels = map[string]string{"pool": "a"}
-	admissions := &nodes.Admissions{}
-	admit(admissions, group)
-	metrics, err := nodes.NewMetrics(prometheus.NewRegistry())
-	if err != nil {
-		t.Fatal(err)
-	}
-	layer := nodes.NewLayer(nodes.Dependencies{Metrics: metrics, Admissions: admissions}, nodes.Options{
-		Limiter: pace.NewLimiter(0, 0), Protected: ownership.DefaultProtected(), Machines: func() bool { return true },
-	})
-	s := newFixture(t, Options{Groups: layer}, set, machineOf(set, "m1", "n1"), node, group)
-	layer.Cache, layer.Recorder, layer.Clock = s.client, s.events, s.clock
-	layer.Finder = groupmembers.NewFinder(s.client, func() bool { return true })
+	s := newFixture(t, Options{}, set, machineOf(set, "m1", "n1"), node, group)
+	admit(s.serveGroups(t), group)
 	s.deny = func(_ client.Object, patch client.Patch) error {
 		if body, err := patch.Data(nil); err != nil || denied == "" || !strings.Contains(string(body), "/metadata/labels/"+denied) {
 			return err
@@ -58,6 +47,22 @@ func newLayered(t *testing.T, group *v1alpha1.NodeGroup, denied string) (*fixtur
 		return apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "n1", nil)
 	}
 	return s, node
+}
+
+// serveGroups adds the layer of NodeGroups.
+func (s *fixture) serveGroups(t *testing.T) *nodes.Admissions {
+	t.Helper()
+	metrics, err := nodes.NewMetrics(prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := func() bool { return true }
+	s.groups = nodes.NewLayer(nodes.Dependencies{
+		Cache: s.client, Recorder: s.events, Clock: s.clock, Metrics: metrics, Finder: groupmembers.NewFinder(s.client, served),
+		Admissions: &nodes.Admissions{},
+	}, nodes.Options{Limiter: pace.NewLimiter(0, 0), Protected: ownership.DefaultProtected(), Machines: served})
+	s.versions, s.contention = s.groups.Shared()
+	return s.groups.Admissions
 }
 
 // admit has the roll-out of a group reach the Node.
@@ -108,15 +113,11 @@ func TestReconcile_LayersWithdraw(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			group := newGroup("team", "blue")
 			s, node := newLayered(t, group, "")
-			grouped := group
-			s.groupedOf = func(context.Context, *corev1.Node) (plan.Entries, error) {
-				return groupmembers.Parse(grouped).Declaration.Desired, nil
-			}
 			s.settle(t)
 			set := setOf("a", blue)
 			apitest.Edit(t, s.client, set, func(set *machinev1beta1.MachineSet) { change(set, group) })
-			apitest.Edit(t, s.client, group, func(g *v1alpha1.NodeGroup) { change(set, g); grouped = g })
-			admit(s.groups.Admissions, grouped)
+			apitest.Edit(t, s.client, group, func(g *v1alpha1.NodeGroup) { change(set, g) })
+			admit(s.groups.Admissions, group)
 			s.settle(t)
 			if s.read(t, node); node.Labels["team"] != "blue" {
 				t.Errorf("the Node has %v", node.Labels)

@@ -2,6 +2,7 @@ package metadata
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"time"
@@ -11,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/machineapi"
 	"github.com/drover-io/drover/internal/machineapi/lookup"
 	"github.com/drover-io/drover/internal/metadata/plan"
@@ -28,15 +30,10 @@ type observation struct {
 	// node is the Machine's Node; nil for none. nodeShared reports that another Machine names the same one.
 	node       *corev1.Node
 	nodeShared bool
-	// guardedBy is the NodeGroup of the Node, and guarded are the taints of the MachineSet that the Node gets from it; empty for none.
-	guardedBy string
-	guarded   ownership.Keys
-	// refused reports that the Node does not get the guarded taints: no NodeGroup decides about them.
+	// lower is what there is of the Node's NodeGroup, as far as it matters. refused reports that the Node does not get the taints that are guarded: no
+	// NodeGroup decides about them.
+	lower   plan.Lower
 	refused bool
-	// grouped are the entries that the NodeGroup of the Node keeps on it; read only for a Node that loses keys.
-	grouped plan.Entries
-	// below are the keys that the Node has from its NodeGroup; read only where the Node has another value than what is declared.
-	below ownership.Section
 	// pending reports that the cache does not show Drover's own last write of the Machine or its Node.
 	pending bool
 }
@@ -116,56 +113,51 @@ func (r *Reconciler) observeMachine(ctx context.Context, machine *machinev1beta1
 		observed.node, observed.nodeShared = on.node, on.active > 1
 		observed.pending = observed.pending || r.versions.Pending(ctx, on.node)
 	}
-	if err := r.observeGroup(ctx, observed); err != nil {
-		return nil, err
-	}
-	return observed, r.observeGuard(ctx, observed)
+	return observed, r.observeLower(ctx, observed)
 }
 
-// observeGroup finds out which entries the NodeGroup of the Node keeps on it, if the Node loses any or has lost some lately, and which keys it has
-// from that, if it has other values than the MachineSet declares.
-func (r *Reconciler) observeGroup(ctx context.Context, observed *observation) (err error) {
-	if r.groups != nil && observed.node != nil && observed.set != nil && observed.set.declaration.Disagrees(observed.node) {
-		if observed.below, err = r.groups.Owned(ctx, observed.node); err != nil {
-			return err
-		}
-	}
-	if r.groupedOf == nil || observed.node == nil || !plan.LosesKeys(observed.node, observed.set.declared()) {
+// errGroups is the cause of the conflict while it is not known which NodeGroup a Node has.
+var errGroups = errors.New("the capability node-groups has not started yet")
+
+// observeLower finds out what there is of the NodeGroup of the Node.
+func (r *Reconciler) observeLower(ctx context.Context, observed *observation) (err error) {
+	if observed.node == nil || !plan.AsksLower(observed.node, observed.set.declared()) {
 		return nil
 	}
-	observed.grouped, err = r.groupedOf(ctx, observed.node)
-	return err
+	switch {
+	case r.groups != nil:
+		set := types.UID("")
+		if observed.set != nil {
+			set = observed.set.UID
+		}
+		if observed.lower, err = r.groups.Finder.Lower(ctx, observed.node, set); err != nil {
+			return err
+		}
+	case r.awaitsGroups():
+		return apierrors.NewConflict(v1alpha1.GroupVersion.WithResource("nodegroups").GroupResource(), "", errGroups)
+	}
+	r.guard(observed)
+	return nil
 }
 
 // recheckGuard is how soon it is looked again which group guards the taints of a Node that lacks them: a NodeGroup changes without an event of its
 // Nodes.
 const recheckGuard = time.Minute
 
-// observeGuard finds out which taints the Node gets from its NodeGroup, or does not get since it has none. A Machine that was created with such a
-// taint has its Node registered with it, so that a new Node is not guarded against that: no Pod came before it.
-func (r *Reconciler) observeGuard(ctx context.Context, observed *observation) (err error) {
-	node := observed.node
-	if node == nil || observed.set == nil || !observed.set.declaration.HasNoExecute() {
-		return nil
+// guard leaves out the taints that need no guard, and adds those that the Node does not get since it has no NodeGroup. A Machine that was created with
+// such a taint has its Node registered with it, so that a new Node is not guarded against that: no Pod came before it.
+func (r *Reconciler) guard(observed *observation) {
+	if observed.set == nil {
+		return
 	}
-	var group string
-	var guarded ownership.Keys
-	if r.guardedOf != nil {
-		if group, guarded, err = r.guardedOf(ctx, node, observed.set.UID); err != nil {
-			return err
-		}
+	node, lower := observed.node, &observed.lower
+	if lower.Group == "" && r.refusesNoExecute {
+		lower.Guarded = observed.set.declaration.LackedNoExecute(node)
 	}
-	if group == "" && r.refusesNoExecute {
-		guarded = observed.set.declaration.LackedNoExecute(node)
-	}
-	if guarded.Len() == 0 {
-		return nil
-	}
-	if node.Annotations[ownership.AnnotationRecord] == "" && r.clock.Now().Sub(node.CreationTimestamp.Time) < newNodeAge {
+	if lower.Guarded.Len() > 0 && node.Annotations[ownership.AnnotationRecord] == "" && r.clock.Now().Sub(node.CreationTimestamp.Time) < newNodeAge {
 		created := ownership.TaintEntries(observed.machine.Spec.Taints)
 		maps.DeleteFunc(created, func(id, value string) bool { return observed.set.declaration.Desired[ownership.Taint][id] != value })
-		guarded = guarded.Minus(ownership.KeysOf(created))
+		lower.Guarded = lower.Guarded.Minus(ownership.KeysOf(created))
 	}
-	observed.guardedBy, observed.guarded, observed.refused = group, guarded, group == "" && guarded.Len() > 0
-	return nil
+	observed.refused = lower.Group == "" && lower.Guarded.Len() > 0
 }

@@ -1,7 +1,6 @@
 package metadata
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -11,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -369,9 +367,15 @@ func TestNoExecute_RefusedWithoutNodeGroup(t *testing.T) {
 // TestNoExecute_NodeGroupAllows: the decision of a NodeGroup goes before that of the configuration.
 func TestNoExecute_NodeGroupAllows(t *testing.T) {
 	f := newWavesFixture(t, refuse())
-	f.guardedOf = func(_ context.Context, node *corev1.Node, _ types.UID) (string, ownership.Keys, error) {
-		return map[string]string{"n0": "group"}[node.Name], nil, nil
+	const restricted = "node-restriction.kubernetes.io/pool"
+	group := &v1alpha1.NodeGroup{ObjectMeta: metav1.ObjectMeta{Name: "group", UID: "uid-group"}}
+	group.Spec.Nodes.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{restricted: "a"}}
+	group.Spec.Rollout = &v1alpha1.Rollout{NoExecute: &v1alpha1.NoExecute{Policy: v1alpha1.NoExecuteAllow}}
+	if err := f.client.Create(t.Context(), group); err != nil {
+		t.Fatal(err)
 	}
+	apitest.Edit(t, f.client, builder.Node("n0"), func(node *corev1.Node) { node.Labels = map[string]string{restricted: "a"} })
+	f.serveGroups(t)
 	f.withTaint(t)
 	f.step(t, 0, "n0 n1 n2 n3")
 	for node, want := range map[string]int{"n0": 1, "n1": 0} {

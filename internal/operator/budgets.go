@@ -3,8 +3,6 @@ package operator
 import (
 	"context"
 
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
@@ -15,11 +13,9 @@ import (
 	disruptionplan "github.com/drover-io/drover/internal/disruption/plan"
 	"github.com/drover-io/drover/internal/expectations"
 	"github.com/drover-io/drover/internal/healthcheck"
-	metadataplan "github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/nodegroup"
 	"github.com/drover-io/drover/internal/nodegroup/members"
 	"github.com/drover-io/drover/internal/nodegroup/plan"
-	"github.com/drover-io/drover/internal/ownership"
 )
 
 // membership answers for the NodeGroups of this cluster. Until it is known whether it has any, nothing is disrupted.
@@ -36,22 +32,6 @@ func (m *membership) GroupOf(ctx context.Context, node string) (string, error) {
 		return "", nil
 	}
 	return m.Index.GroupOf(ctx, node)
-}
-
-// guarded returns the taints of a MachineSet that a Node of it gets from its NodeGroup, for metadata; none where Drover serves no NodeGroups.
-func (m *membership) guarded(ctx context.Context, node *corev1.Node, set types.UID) (group string, guarded ownership.Keys, err error) {
-	if !m.isServed() {
-		return "", nil, nil
-	}
-	return m.GuardedTaints(ctx, node, set)
-}
-
-// declared returns what the NodeGroup of a Node keeps on its Nodes, for metadata; none where Drover serves no NodeGroups.
-func (m *membership) declared(ctx context.Context, node *corev1.Node) (metadataplan.Entries, error) {
-	if !m.isServed() {
-		return nil, nil
-	}
-	return m.DeclaredEntries(ctx, node)
 }
 
 // newBudgets returns the budgets of all NodeGroups; nil if --controllers does not enable them. machines reports whether Drover serves Machines.

@@ -234,8 +234,8 @@ func (b *builder) runMetadata(ctx context.Context, metrics *metadata.Metrics, pa
 	if options.Rollout != nil {
 		options.Rollouts = &metadata.RolloutStore{Live: b.GetAPIReader(), Writer: b.GetClient(), Namespace: ownNamespace()}
 	}
-	if b.budgets != nil {
-		options.Guarded, options.Grouped = b.groups.guarded, b.groups.declared
+	if b.budgets != nil && parts.groups == nil {
+		options.AwaitsGroups = b.groups.isServed
 	}
 	return metadata.Run(ctx, b.GetCache(), b.GetClient(), b.recorder, metrics, options)
 }

@@ -176,10 +176,8 @@ func Objects(ctx context.Context, c client.Reader, namespace string) (plan.Objec
 	return objects, err
 }
 
-// GroupOf returns a function that returns the NodeGroup of a Node, and what that declares; nil where the cluster has no NodeGroups.
-func GroupOf(
-	ctx context.Context, c client.Reader, objects *plan.Objects,
-) (of func(node *corev1.Node) (string, *plan.Declaration), err error) {
+// LowerOf returns a function that returns what there is of the NodeGroup of a Node; nil where the cluster has no NodeGroups.
+func LowerOf(ctx context.Context, c client.Reader, objects *plan.Objects) (of func(node *corev1.Node) plan.Lower, err error) {
 	groups, err := List[*drover.NodeGroup](ctx, c, "")
 	if err != nil || len(groups) == 0 {
 		if IsNotServed(err) {
@@ -192,12 +190,12 @@ func GroupOf(
 	if err != nil {
 		return nil, err
 	}
-	return func(node *corev1.Node) (string, *plan.Declaration) {
+	return func(node *corev1.Node) (lower plan.Lower) {
 		// A snapshot is read without errors.
-		if assignment, err := finder.Assign(ctx, sorted, node); err == nil && assignment.Group != nil {
-			return assignment.Group.Name, assignment.Group.Declaration
+		if assignment, err := finder.Assign(ctx, sorted, node); err == nil {
+			lower = assignment.Lower(sorted)
 		}
-		return "", nil
+		return lower
 	}, nil
 }
 

@@ -79,10 +79,8 @@ func (o *options) run(ctx context.Context, c client.WithWatch, args []string) er
 	var undeclared error
 	objects.Sets, objects.Machines, undeclared = cmdutil.Declaring(ctx, c, o.Namespace())
 	assignment, unknown := assignmentOf(ctx, c, node, &objects, undeclared)
-	if assignment != nil && assignment.Group != nil {
-		objects.GroupOf = func(*corev1.Node) (string, *plan.Declaration) {
-			return assignment.Group.Name, assignment.Group.Declaration
-		}
+	if assignment != nil {
+		objects.LowerOf = func(*corev1.Node) plan.Lower { return assignment.Lower(nil) }
 	}
 	survey := plan.SurveyOf(objects, o.protect.Protected(), o.Now())
 	explanation := view.NewNodeExplanation(node, assignment, survey, o.protect.Protected(), o.Now())

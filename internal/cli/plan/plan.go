@@ -120,7 +120,7 @@ func (o *options) planSets(ctx context.Context, c client.WithWatch, names []stri
 			names = append(names, manifest.content.GetName())
 		}
 	}
-	objects.GroupOf, objects.GroupsUnknown = cmdutil.GroupOf(ctx, c, &objects)
+	objects.LowerOf, objects.GroupsUnknown = cmdutil.LowerOf(ctx, c, &objects)
 	survey, err := o.Survey(objects, &o.protect, names)
 	if err != nil {
 		return err

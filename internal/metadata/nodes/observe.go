@@ -52,24 +52,3 @@ func (l *Layer) observe(ctx context.Context, name string) (*observation, error) 
 	}
 	return &observation{Assignment: assignment, pending: pending}, nil
 }
-
-// Owned returns the keys that a Node has from its NodeGroup: those of its record that the status of the group confirms.
-func (l *Layer) Owned(ctx context.Context, node *corev1.Node) (owned ownership.Section, err error) {
-	// What cannot be read is reported with the decision for the group, and names nothing.
-	record, _ := ownership.ParseGroupRecord(node.Annotations[ownership.AnnotationGroupRecord])
-	if record.Section.Empty() {
-		return owned, nil
-	}
-	groups, err := l.Finder.Groups(ctx)
-	if err != nil {
-		return owned, err
-	}
-	assignment, err := l.Finder.Assign(ctx, groups, node)
-	if err != nil || assignment.Recorded == nil {
-		return owned, err
-	}
-	for _, kind := range ownership.Kinds {
-		owned = owned.With(kind, record.Of(kind).And(assignment.Recorded.Confirmed.Of(kind)))
-	}
-	return owned, nil
-}

@@ -25,15 +25,8 @@ type Input struct {
 	Protected ownership.Protected
 	// Link is whether the Node is to name its Machine, which is nodelink's task where another one runs.
 	Link bool
-	// GuardedBy is the NodeGroup of the Node, and Guarded are the taints of the declaration that the Node gets from it: after Pods have left that do not
-	// tolerate them. Empty for none. With Guarded alone the Node does not get them.
-	GuardedBy string
-	Guarded   ownership.Keys
-	// Grouped are the entries that the Node's NodeGroup keeps on it: those with the same value stay on the Node when the MachineSet does not declare
-	// them any more.
-	Grouped Entries
-	// Below are the keys that the Node has from its NodeGroup. What the MachineSet declares counts there, and is no conflict.
-	Below ownership.Section
+	// Lower is what there is of the Node's NodeGroup; it is read only where AsksLower says so.
+	Lower Lower
 	// Contended reports keys that another writer keeps changing and that are left alone for now; nil for none.
 	Contended func(target Target, kind ownership.Kind, key string) bool
 	// Now is the time of the decision.
@@ -201,7 +194,7 @@ func (f *facts) settled(out *Decision) (state State, reason string) {
 	case f.in.Node.DeletionTimestamp != nil:
 		return Pending, "the Node is being deleted"
 	case out.AwaitsGuard:
-		return Pending, "NodeGroup " + f.in.GuardedBy + " guards taints that the Node lacks"
+		return Pending, "NodeGroup " + f.in.Lower.Group + " guards taints that the Node lacks"
 	case slices.ContainsFunc(out.Problems, func(p Problem) bool { return !out.fixes(p) }):
 		return RefusedState, ""
 	}
@@ -230,12 +223,6 @@ func (f *facts) findConflicts(problems *problemList) map[id]bool {
 		}
 	}
 	return conflicts
-}
-
-// Disagrees reports whether a Node has another value of a key than what is declared for it: then it matters which keys it has from its NodeGroup.
-func (d *Declaration) Disagrees(node *corev1.Node) bool {
-	return differs(d.Desired[ownership.Label], node.Labels) || differs(d.Desired[ownership.Annotation], node.Annotations) ||
-		differs(d.Desired[ownership.Taint], ownership.TaintEntries(node.Spec.Taints))
 }
 
 // differs reports whether any declared key has another value.

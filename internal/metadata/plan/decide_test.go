@@ -44,7 +44,7 @@ func TestDecide_MovesToTheGroup(t *testing.T) {
 	grouped := Entries{ownership.Label: {"team": "blue", "tier": "db"}, ownership.Taint: {"dedicated:NoSchedule": "db"}}
 	w := newWorld().labels("team=blue tier=web").taints("dedicated=db:NoSchedule")
 	w.pass(t)
-	if !LosesKeys(w.node, DeclarationOf(newWorld().set)) || LosesKeys(w.node, DeclarationOf(w.set)) {
+	if !losesKeys(w.node, DeclarationOf(newWorld().set)) || losesKeys(w.node, DeclarationOf(w.set)) {
 		t.Error("the Node loses keys when the MachineSet declares nothing, and not before")
 	}
 	w.grouped = grouped
@@ -58,7 +58,7 @@ func TestDecide_MovesToTheGroup(t *testing.T) {
 	w.pass(t)
 	w.labels("").pass(t)
 	w.expect(t, "machine: ; node: ")
-	if !LosesKeys(w.node, DeclarationOf(w.set)) {
+	if !losesKeys(w.node, DeclarationOf(w.set)) {
 		t.Error("the Node has lost a key lately")
 	}
 	w.grouped = grouped

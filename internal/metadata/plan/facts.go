@@ -128,7 +128,7 @@ func (f *facts) recordContended(target Target, problems *problemList) bool {
 
 // isGuarded reports whether the Node gets a key from its NodeGroup.
 func (f *facts) isGuarded(kind ownership.Kind, key string) bool {
-	return kind == ownership.Taint && f.in.Guarded.Has(key) && !f.in.Protected.Of(kind)(key)
+	return kind == ownership.Taint && f.in.Lower.Guarded.Has(key) && !f.in.Protected.Of(kind)(key)
 }
 
 // lacksGuarded reports whether the Node has not got a key yet that it gets from its NodeGroup. Until then the Machine does not get it either: on
@@ -144,16 +144,16 @@ func (f *facts) lacksGuarded(kind ownership.Kind, key string) bool {
 // awaitsGuard reports whether the Node lacks any taint that it gets from its NodeGroup, and adds a problem for each; also for those that it does not
 // get, since it has none.
 func (f *facts) awaitsGuard(problems *problemList) (awaits bool) {
-	for key := range f.in.Guarded {
+	for key := range f.in.Lower.Guarded {
 		switch {
 		case !f.lacksGuarded(ownership.Taint, key), f.isOnce(key) && !f.firstWrite:
-		case f.in.GuardedBy == "":
+		case f.in.Lower.Group == "":
 			problems.add(ownership.Taint, key, NoExecuteRefused, "taint %q is held back: Kubernetes would delete the Pods that do not tolerate it "+
 				"without regard to their PodDisruptionBudgets, and metadata.rollout.noExecute.policy of the configuration is Refuse; create a NodeGroup "+
 				"that selects the MachineSet by spec.nodes.machineSets, and Drover evicts them first", key)
 		default:
 			awaits = true
-			problems.add(ownership.Taint, key, NoExecuteHeld, "taint %q waits for NodeGroup %s, which guards it (spec.rollout.noExecute)", key, f.in.GuardedBy)
+			problems.add(ownership.Taint, key, NoExecuteHeld, "taint %q waits for NodeGroup %s, which guards it (spec.rollout.noExecute)", key, f.in.Lower.Group)
 		}
 	}
 	return awaits

@@ -26,8 +26,8 @@ type Objects struct {
 	Machines []*machinev1beta1.Machine
 	// Nodes holds the Nodes by name.
 	Nodes map[string]*corev1.Node
-	// GroupOf returns the NodeGroup of a Node and what that declares; nil for none. GroupsUnknown is why it is not known; nil if it is.
-	GroupOf       func(node *corev1.Node) (group string, declaration *Declaration)
+	// LowerOf returns what there is of the NodeGroup of a Node; nil where there are none. GroupsUnknown is why it is not known; nil if it is.
+	LowerOf       func(node *corev1.Node) Lower
 	GroupsUnknown error
 }
 
@@ -66,7 +66,7 @@ type Survey struct {
 func SurveyOf(objects Objects, protected ownership.Protected, now time.Time) Survey {
 	s := &surveyor{
 		byKey: map[types.NamespacedName]*Declaration{}, reasons: map[*Declaration]string{}, machinesByNode: countByNode(objects.Machines),
-		nodes: objects.Nodes, groupOf: objects.GroupOf, protected: protected, now: now,
+		nodes: objects.Nodes, lowerOf: objects.LowerOf, protected: protected, now: now,
 	}
 	if objects.GroupsUnknown != nil {
 		s.survey.Notes = append(s.survey.Notes, fmt.Sprintf("which taints NodeGroups guard is unknown: %v", objects.GroupsUnknown))
@@ -90,7 +90,7 @@ type surveyor struct {
 	reasons        map[*Declaration]string
 	machinesByNode map[string]int
 	nodes          map[string]*corev1.Node
-	groupOf        func(node *corev1.Node) (group string, declaration *Declaration)
+	lowerOf        func(node *corev1.Node) Lower
 	protected      ownership.Protected
 	now            time.Time
 }
@@ -120,14 +120,8 @@ func (s *surveyor) addMachine(machine *machinev1beta1.Machine) {
 	in := Input{
 		Declaration: item.Declaration, Machine: machine, Node: item.Node, NodeShared: s.machinesByNode[name] > 1, Protected: s.protected, Now: s.now,
 	}
-	isGuarded := item.Declaration != nil && item.Declaration.HasNoExecute()
-	if s.groupOf != nil && item.Node != nil && (isGuarded || LosesKeys(item.Node, item.Declaration)) {
-		if group, declaration := s.groupOf(item.Node); declaration != nil {
-			in.Grouped = declaration.KeptEntries()
-			if isGuarded {
-				in.GuardedBy, in.Guarded = group, declaration.GuardedOf(item.Declaration)
-			}
-		}
+	if s.lowerOf != nil && item.Node != nil && AsksLower(item.Node, item.Declaration) {
+		in.Lower = s.lowerOf(item.Node)
 	}
 	item.Decision = Decide(in)
 	if item.Paused() {

@@ -135,7 +135,9 @@ func TestSurveyOf_Guarded(t *testing.T) {
 	group := newGuardedWorld(v1alpha1.NoExecuteGuard).group
 	objects := Objects{
 		Sets: []*machinev1beta1.MachineSet{w.set}, Machines: []*machinev1beta1.Machine{w.machine}, Nodes: map[string]*corev1.Node{"n1": w.node},
-		GroupOf: func(*corev1.Node) (string, *Declaration) { return group.Name, GroupDeclarationOf(group) },
+		LowerOf: func(*corev1.Node) Lower {
+			return Lower{Group: group.Name, Guarded: GroupDeclarationOf(group).GuardedOf(DeclarationOf(w.set))}
+		},
 	}
 	item := SurveyOf(objects, ownership.DefaultProtected(), w.now).Items[0]
 	if set := item.Decision.Node.Results[ownership.Taint].Set; len(set) > 0 || reasons(item.Decision.Problems) != "taint k:NoExecute NoExecuteHeld" {

@@ -22,8 +22,6 @@ import (
 	disruptionplan "github.com/drover-io/drover/internal/disruption/plan"
 	"github.com/drover-io/drover/internal/machineapi"
 	"github.com/drover-io/drover/internal/machineapi/lookup"
-	"github.com/drover-io/drover/internal/metadata/plan"
-	"github.com/drover-io/drover/internal/ownership"
 	"github.com/drover-io/drover/internal/watch"
 )
 
@@ -178,58 +176,6 @@ func SetUID(set *machinev1beta1.MachineSet) types.UID {
 		return ""
 	}
 	return set.UID
-}
-
-// GuardedTaints returns the taints of a MachineSet that a Node of it gets from its NodeGroup, and the name of that; none for a group that is being
-// deleted. Where no group selects the MachineSet, one counts that may have selected it before its selector became invalid. It reads the cache, which
-// is never behind what the caller has read from it, and not what events have reported. The error is a conflict while the index is not ready.
-func (x *Index) GuardedTaints(ctx context.Context, node *corev1.Node, set types.UID) (group string, guarded ownership.Keys, err error) {
-	assignment, groups, err := x.assignmentOf(ctx, node)
-	if err != nil || assignment.MachineSet == nil || assignment.MachineSet.UID != set {
-		return "", nil, err
-	}
-	candidates := []*Group{assignment.Group}
-	if assignment.Group == nil {
-		candidates = invalidOf(groups, assignment.MachineSet)
-	}
-	for _, candidate := range candidates {
-		isMember := candidate == assignment.Group && candidate.Declaration.TemplatePolicy != ""
-		assignment.Group = candidate
-		if guarded = assignment.GuardedTaints(); guarded.Len() > 0 || isMember {
-			return candidate.Name, guarded, nil
-		}
-	}
-	return "", nil, nil
-}
-
-// DeclaredEntries returns what the NodeGroup of a Node keeps on its Nodes; nothing for a group that is being deleted, or that writes nothing. It
-// reads the cache, as GuardedTaints does.
-func (x *Index) DeclaredEntries(ctx context.Context, node *corev1.Node) (plan.Entries, error) {
-	assignment, _, err := x.assignmentOf(ctx, node)
-	if err != nil || assignment.Group == nil || assignment.Group.Spec.DryRun {
-		return nil, err
-	}
-	return assignment.Group.Declaration.KeptEntries(), nil
-}
-
-// assignmentOf finds the group of a Node in the cache, without one that is being deleted, and returns all groups.
-func (x *Index) assignmentOf(ctx context.Context, node *corev1.Node) (assignment Assignment, groups []*Group, err error) {
-	x.mu.Lock()
-	finder, ready := x.finder, x.ready
-	x.mu.Unlock()
-	if !ready {
-		return assignment, nil, notReady()
-	}
-	if groups, err = finder.Groups(ctx); err != nil {
-		return assignment, nil, err
-	}
-	if assignment, err = finder.Assign(ctx, groups, node); err == nil {
-		err = assignment.Decodable()
-	}
-	if err == nil && assignment.Group != nil && assignment.Group.DeletionTimestamp != nil {
-		assignment.Group = nil
-	}
-	return assignment, groups, err
 }
 
 func notReady() error {

@@ -73,7 +73,8 @@ func TestIndex_Orphan(t *testing.T) {
 			group := newGuardingGroup().NodeGroup
 			group.Spec.Nodes.MachineSets.Namespace = "ours"
 			index := newIndex(t, node, group, c.machine, c.another, guardedSet("web", web))
-			by, taints, err := index.GuardedTaints(t.Context(), node, "web")
+			lower, err := index.finder.Lower(t.Context(), node, "web")
+			by, taints := lower.Group, lower.Guarded
 			if err != nil || taints.Has("dedicated:NoExecute") != c.guarded || c.guarded && by != group.Name {
 				t.Errorf("group %q guards %v, error %v", by, taints, err)
 			}
@@ -115,7 +116,8 @@ func TestIndex_InvalidSelector(t *testing.T) {
 			first := newGroup("a", bySets("ours")).NodeGroup
 			allowNoExecute(first)
 			index := newIndex(t, node, first, group, other, guardedMachine("web", web), guardedSet("web", web))
-			by, taints, err := index.GuardedTaints(t.Context(), node, "web")
+			lower, err := index.finder.Lower(t.Context(), node, "web")
+			by, taints := lower.Group, lower.Guarded
 			if err != nil || taints.Has("dedicated:NoExecute") != (c.want != "") || by != c.want {
 				t.Errorf("group %q guards %v, error %v", by, taints, err)
 			}
@@ -145,8 +147,8 @@ func TestIndex_WhoDecides(t *testing.T) {
 			c.change(group)
 			web := map[string]string{"set": "web"}
 			index := newIndex(t, node, group, guardedMachine("web", web), guardedSet("web", web))
-			if by, _, err := index.GuardedTaints(t.Context(), node, "web"); err != nil || by != c.want {
-				t.Errorf("%q decides, want %q, error %v", by, c.want, err)
+			if lower, err := index.finder.Lower(t.Context(), node, "web"); err != nil || lower.Group != c.want {
+				t.Errorf("%q decides, want %q, error %v", lower.Group, c.want, err)
 			}
 		})
 	}

@@ -153,7 +153,8 @@ func (f *facts) awaitsGuard(problems *problemList) (awaits bool) {
 				"that selects the MachineSet by spec.nodes.machineSets, and Drover evicts them first", key)
 		default:
 			awaits = true
-			problems.add(ownership.Taint, key, NoExecuteHeld, "taint %q waits for NodeGroup %s, which guards it (spec.rollout.noExecute)", key, f.in.Lower.Group)
+			problems.add(ownership.Taint, key, NoExecuteHeld, "taint %q waits for NodeGroup %s, which guards it (spec.rollout.noExecute)", key,
+				f.in.Lower.Group)
 		}
 	}
 	return awaits

@@ -31,8 +31,8 @@ func (f *Finder) Lower(ctx context.Context, node *corev1.Node, set types.UID) (p
 	return lower, nil
 }
 
-// Lower is that of a Finder for the Node's MachineSet. A group that is being deleted, or that writes nothing, keeps nothing. Where no group selects the
-// MachineSet, one guards its taints that may have selected it before its selector became invalid.
+// Lower is that of a Finder for the Node's MachineSet. A group that is being deleted, or that writes nothing, keeps nothing. Where no group selects
+// the MachineSet, one guards its taints that may have selected it before its selector became invalid.
 func (m Assignment) Lower(groups []*Group) (lower plan.Lower) {
 	lower.Owned = m.owned()
 	if m.Group != nil && m.Group.DeletionTimestamp != nil {

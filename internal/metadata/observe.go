@@ -144,8 +144,8 @@ func (r *Reconciler) observeLower(ctx context.Context, observed *observation) (e
 // Nodes.
 const recheckGuard = time.Minute
 
-// guard leaves out the taints that need no guard, and adds those that the Node does not get since it has no NodeGroup. A Machine that was created with
-// such a taint has its Node registered with it, so that a new Node is not guarded against that: no Pod came before it.
+// guard leaves out the taints that need no guard, and adds those that the Node does not get since it has no NodeGroup. A Machine that was created
+// with such a taint has its Node registered with it, so that a new Node is not guarded against that: no Pod came before it.
 func (r *Reconciler) guard(observed *observation) {
 	if observed.set == nil {
 		return

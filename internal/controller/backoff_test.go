@@ -42,3 +42,23 @@ func TestKeepBackoff(t *testing.T) {
 		}
 	}
 }
+
+// TestLimiter_DelayBesideAnError: a part of a reconciliation that asks for a delay does not wait for the backoff of another part, which fails.
+func TestLimiter_DelayBesideAnError(t *testing.T) {
+	limiter := &limiter{TypedRateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](time.Minute, time.Hour)}
+	request, delay := reconcile.Request{NamespacedName: key}, time.Duration(0)
+	reconciler := limiter.reconciler(reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) {
+		return reconcile.Result{RequeueAfter: delay}, errors.New("it fails")
+	}))
+	for _, step := range []struct{ delay, want time.Duration }{
+		{0, time.Minute}, {time.Second, time.Second}, {0, 4 * time.Minute}, {time.Hour, 8 * time.Minute},
+	} {
+		delay = step.delay
+		if result, err := reconciler.Reconcile(t.Context(), request); err == nil || result.RequeueAfter != 0 {
+			t.Errorf("controller-runtime gets %v, %v", result, err)
+		}
+		if got := limiter.When(request); got != step.want {
+			t.Errorf("with a delay of %s it is reconciled again in %s, want %s", step.delay, got, step.want)
+		}
+	}
+}

@@ -63,7 +63,11 @@ func waitForCorrection(reconciler reconcile.Reconciler) reconcile.Reconciler {
 		result, err := reconciler.Reconcile(ctx, request)
 		if undecodable.Is(err) {
 			log.FromContext(ctx).V(1).Info("waiting for an object to be corrected", "why", err.Error())
-			return reconcile.Result{RequeueAfter: RetryDenied}, nil
+			requeue := Waiting(RetryDenied).Requeue
+			if result.RequeueAfter > 0 {
+				requeue.In(result.RequeueAfter)
+			}
+			return reconcile.Result{RequeueAfter: requeue.Delay()}, nil
 		}
 		return result, err
 	})

@@ -36,7 +36,7 @@ func (rc *reconciliation) apply(ctx context.Context, in *plan.Input, decision *p
 	}
 	if wait := rc.awaitGuards(in, decision); wait > 0 {
 		requeue.In(wait)
-	} else if err := rc.updateStatus(ctx, in, decision); err != nil {
+	} else if err := rc.updateStatus(ctx, in, decision, requeue); err != nil {
 		return err
 	}
 	rc.admit(in, decision)

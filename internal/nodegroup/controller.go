@@ -21,6 +21,7 @@ import (
 	"github.com/drover-io/drover/internal/nodegroup/members"
 	"github.com/drover-io/drover/internal/nodegroup/plan"
 	"github.com/drover-io/drover/internal/nodegroup/replacement"
+	replacementplan "github.com/drover-io/drover/internal/nodegroup/replacement/plan"
 	"github.com/drover-io/drover/internal/ownership"
 	"github.com/drover-io/drover/internal/pages"
 )
@@ -44,8 +45,8 @@ type Dependencies struct {
 	Admissions *nodes.Admissions
 	// History keeps what groups have declared; nil keeps nothing.
 	History *history.Store
-	// Replacements say how far the replacement of Machines is; nil where none are replaced.
-	Replacements *replacement.Reports
+	// Replacer replaces outdated Machines; nil where none are replaced.
+	Replacer *replacement.Replacer
 	// Budgets gives out the places in the budgets of the groups; nil for none.
 	Budgets *disruption.Budgets
 	// Live asks the API server about own writes that the cache does not show for long; with nil they are dropped after a minute.
@@ -85,9 +86,10 @@ type groupState struct {
 	generation  int64
 	annotations map[string]string
 	// own is the status as this process has read it first or written it last; nil for not known.
-	own     *v1alpha1.NodeGroupStatus
-	history historyState
-	lookups lookups
+	own         *v1alpha1.NodeGroupStatus
+	history     historyState
+	lookups     lookups
+	replacement *replacement.State
 	// left is since when this process has seen Nodes out of the group whose record still names it, by name.
 	left map[string]time.Time
 }
@@ -102,7 +104,7 @@ func NewReconciler(dependencies Dependencies, options Options) *Reconciler {
 		versions:  expectations.NewObjects(dependencies.Live, dependencies.Clock),
 		conflicts: controller.NewConflicts(),
 	}
-	r.states = controller.NewStates(func() *groupState { return &groupState{} }, r.forget)
+	r.states = controller.NewStates(func() *groupState { return &groupState{replacement: replacement.NewState()} }, r.forget)
 	return r
 }
 
@@ -132,12 +134,17 @@ type reconciliation struct {
 
 var _ reconcile.Reconciler = (*Reconciler)(nil)
 
-// Reconcile admits the Nodes that a roll-out has reached, and writes the status.
+// Reconcile replaces outdated Machines, admits the Nodes that a roll-out has reached, and writes the status. A request with a namespace is for a
+// MachineSet that belongs to no group.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	key, now := request.NamespacedName, r.Clock.Now()
+	if key.Namespace != "" {
+		return r.reconcileSet(ctx, key)
+	}
 	// Before all Nodes are read: in a roll-out an event of one of them comes every millisecond.
 	wait, err := r.wait(ctx, key, now)
 	if err != nil || wait > 0 {
+		controller.KeepBackoff(ctx)
 		return reconcile.Result{RequeueAfter: wait}, err
 	}
 	observed, err := r.observe(ctx, key)
@@ -156,14 +163,45 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	}
 	state.reconciled, state.generation, state.annotations = now, observed.group.Generation, observed.group.Annotations
 	rc := &reconciliation{Reconciler: r, observation: observed, key: key, now: now, state: state}
-	requeue, err := rc.run(ctx)
-	state.interval = controller.IntervalAfter(r.Clock.Since(now))
-	result, err := r.conflicts.Result(key, requeue, err)
-	if err != nil {
-		// The next attempt is when the queue says: a result without an error would end its back-off.
+	report, replaced := rc.replaceMachines(ctx)
+	metadata := rc.reconcileMetadata(ctx, report)
+	state.interval = intervalAfter(r.Clock.Since(now), report.Replacing)
+	if metadata.Err != nil {
+		// The next attempt is when the queue says.
 		state.interval = 0
 	}
+	out := replaced.And(metadata)
+	result, err := out.Result(key, r.conflicts)
+	if err != nil {
+		// One part does not wait for the other, which has failed.
+		result.RequeueAfter = out.Requeue.Delay()
+	}
 	return result, err
+}
+
+// reconcileSet has the marks of a group removed from the Machines of a MachineSet that belongs to none any more.
+func (r *Reconciler) reconcileSet(ctx context.Context, key types.NamespacedName) (reconcile.Result, error) {
+	groups, err := r.Finder.Groups(ctx)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	return r.Replacer.ReconcileSet(ctx, groups, key).Result(key, r.conflicts)
+}
+
+// While Machines are replaced, a group is reconciled more often, and its status is written as often as otherwise. replacingShare is the part of the
+// time that this takes at most: a hundred Machines that boot at the same time are not a hundred reconciliations of all of them.
+const (
+	replacingShare       = 5
+	minReplacingInterval = 100 * time.Millisecond
+	maxReplacingInterval = 2 * time.Second
+)
+
+// intervalAfter returns how long after the beginning of a reconciliation that took some time the next one begins.
+func intervalAfter(took time.Duration, replacing bool) time.Duration {
+	if replacing {
+		return min(max(minReplacingInterval, replacingShare*took), maxReplacingInterval)
+	}
+	return controller.IntervalAfter(took)
 }
 
 // wait returns how long a group is to be left alone; zero for not at all. What a user changes waits for controller.MinInterval only, and a change of
@@ -192,17 +230,33 @@ func (r *Reconciler) wait(ctx context.Context, key types.NamespacedName, now tim
 	return max(wait, 0), nil
 }
 
-// run observes what is left of the budget, plans and applies. The budget, for which others wait, comes before the lists of Pods, which may take long.
-func (rc *reconciliation) run(ctx context.Context) (requeue controller.Requeue, err error) {
-	in := rc.input()
-	if in.Budget, err = rc.observeBudget(ctx, &requeue); err != nil {
-		return requeue, err
+// replaceMachines replaces outdated Machines, and returns what the status of the group says about that.
+func (rc *reconciliation) replaceMachines(ctx context.Context) (replacementplan.Report, controller.Outcome) {
+	switch {
+	case rc.group.Spec.Nodes.MachineSets == nil:
+		return replacementplan.Report{}, controller.Outcome{}
+	case rc.Replacer == nil:
+		return replacementplan.Unavailable(rc.group.NodeGroup), controller.Outcome{}
 	}
-	if err := rc.observePods(ctx, in, &requeue); err != nil {
-		return requeue, err
+	return rc.Replacer.Reconcile(ctx, replacement.Group{
+		Group: rc.group, All: rc.groups, Nodes: rc.nodes, State: rc.state.replacement, Now: rc.now,
+	})
+}
+
+// reconcileMetadata observes what is left of the budget, plans and applies. The budget, for which others wait, comes before the lists of Pods, which
+// may take long.
+func (rc *reconciliation) reconcileMetadata(ctx context.Context, report replacementplan.Report) (out controller.Outcome) {
+	in, requeue := rc.input(report), &controller.Requeue{}
+	defer func() { out.Requeue = *requeue }()
+	var err error
+	if in.Budget, err = rc.observeBudget(ctx, requeue); err != nil {
+		return controller.Failed(err)
+	}
+	if err := rc.observePods(ctx, in, requeue); err != nil {
+		return controller.Failed(err)
 	}
 	decision := plan.Decide(in)
-	return requeue, rc.apply(ctx, in, &decision, &requeue)
+	return controller.Failed(rc.apply(ctx, in, &decision, requeue))
 }
 
 // forgetBudget has the requests made again that wait for the budget of a group that is gone.

@@ -61,10 +61,10 @@ func (r *Reconciler) shows(ctx context.Context, node, version string) bool {
 }
 
 // input returns what is decided on.
-func (rc *reconciliation) input() *plan.Input {
+func (rc *reconciliation) input(report replacementplan.Report) *plan.Input {
 	in := members.PlanInput(rc.group, rc.nodes, rc.now, rc.decideMetadata)
 	in.Group = rc.state.known(in.Group)
-	in.Replacement, in.Unseen = rc.replacement(), rc.unseen
+	in.Replacement, in.Unseen = report, rc.unseen
 	for _, nodes := range [][]rollout.Node{in.Nodes, in.Released} {
 		for i := range nodes {
 			nodes[i].Failing = rc.Admissions.Trouble(nodes[i].Name).Failing
@@ -116,15 +116,4 @@ func (rc *reconciliation) decideMetadata(assignment *members.Assignment) metadat
 		in.Contended = func(kind ownership.Kind, key string) bool { return trouble.Contended.Of(kind).Has(key) }
 	}
 	return metadataplan.DecideGroup(in)
-}
-
-// replacement returns what is known of the replacement of Machines; nil for nothing yet.
-func (rc *reconciliation) replacement() *replacementplan.Report {
-	switch {
-	case rc.group.Spec.Nodes.MachineSets == nil:
-		return &replacementplan.Report{}
-	case rc.Replacements == nil:
-		return new(replacementplan.Unavailable(rc.group.NodeGroup))
-	}
-	return rc.Replacements.Of(rc.group.UID)
 }

@@ -3,6 +3,7 @@ package nodegroup
 import (
 	"context"
 	"slices"
+	"time"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -16,11 +17,16 @@ import (
 )
 
 // updateStatus writes the status, except for the admissions, which belong to those who are admitted.
-func (rc *reconciliation) updateStatus(ctx context.Context, in *plan.Input, decision *plan.Decision) error {
+func (rc *reconciliation) updateStatus(ctx context.Context, in *plan.Input, decision *plan.Decision, requeue *controller.Requeue) error {
 	next := rc.group.DeepCopy()
 	rc.setStatus(&next.Status, in, decision)
 	rc.Metrics.observe(rc.key.Name, &next.Status, in.Budget)
 	if apiequality.Semantic.DeepEqual(next.Status, rc.group.Status) {
+		return nil
+	}
+	if wait := rc.awaitNextWrite(&next.Status, in.Replacement.Replacing); wait > 0 {
+		controller.KeepBackoff(ctx) // the last write may have failed
+		requeue.In(wait)
 		return nil
 	}
 	// Also if it fails: a user who keeps changing the spec must not have the group reconciled without a pause.
@@ -44,6 +50,29 @@ func (rc *reconciliation) updateStatus(ctx context.Context, in *plan.Input, deci
 	})
 }
 
+// awaitNextWrite returns how long the status stays as it is, zero for no time. While Machines are replaced, counts and messages change many times a
+// second. What the next reconciliation depends on is written at once.
+func (rc *reconciliation) awaitNextWrite(next *v1alpha1.NodeGroupStatus, replacing bool) time.Duration {
+	before, wait := &rc.group.Status, rc.state.written.Add(controller.MinInterval).Sub(rc.now)
+	switch {
+	case !replacing, wait <= 0, wait > controller.MinInterval: // the clock was set back
+		return 0
+	case before.ObservedGeneration != next.ObservedGeneration, !slices.Equal(before.OwnedKeys, next.OwnedKeys), !sameRollout(before, next):
+		return 0
+	}
+	return wait
+}
+
+// sameRollout reports whether the roll-outs of two statuses are equal, whatever Nodes they wait for.
+func sameRollout(a, b *v1alpha1.NodeGroupStatus) bool {
+	if a.Rollout == nil || b.Rollout == nil {
+		return a.Rollout == b.Rollout
+	}
+	before, after := *a.Rollout, *b.Rollout
+	before.WaitingFor, after.WaitingFor = nil, nil
+	return apiequality.Semantic.DeepEqual(before, after)
+}
+
 func (rc *reconciliation) setStatus(after *v1alpha1.NodeGroupStatus, in *plan.Input, decision *plan.Decision) {
 	after.ObservedGeneration = rc.group.Generation
 	c := decision.Counts
@@ -57,7 +86,7 @@ func (rc *reconciliation) setStatus(after *v1alpha1.NodeGroupStatus, in *plan.In
 	after.Phase, after.Message = decision.Phase, decision.Message
 	after.Rollout, after.OwnedKeys = decision.Rollout, decision.OwnedKeys
 	after.DefaultRollout = rc.Finder.DefaultRollout()
-	after.Outdated = decision.Replacement.Outdated
+	after.Outdated = in.Replacement.Outdated
 	for _, kind := range plan.AbnormalTypes {
 		if !slices.ContainsFunc(decision.Abnormal, func(c plan.Condition) bool { return c.Type == kind }) {
 			meta.RemoveStatusCondition(&after.Conditions, kind)

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -37,9 +38,11 @@ func Own() []client.Object { return []client.Object{&v1alpha1.NodeGroup{}} }
 // sources are the controller's watches, each with its reason.
 func (r *Reconciler) sources(cache ctrlcache.Cache) []source.Source {
 	sources := []source.Source{
-		// A group changes, and with it which Nodes belong to the others.
+		// A group changes, and with it which Nodes belong to the others, and which MachineSets to none.
 		watch.Source(cache, &v1alpha1.NodeGroup{}, watch.Handler[*v1alpha1.NodeGroup]{
-			Created: func(ctx context.Context, queue watch.Queue, _ *v1alpha1.NodeGroup, _ bool) { r.enqueueAll(ctx, queue) },
+			Created: func(ctx context.Context, queue watch.Queue, group *v1alpha1.NodeGroup, _ bool) {
+				r.groupChanged(ctx, queue, group)
+			},
 			Updated: r.groupUpdated,
 			Deleted: r.groupDeleted,
 		}),
@@ -59,22 +62,20 @@ func (r *Reconciler) sources(cache ctrlcache.Cache) []source.Source {
 		nodelease.Source(cache, r.nodeNameToGroups),
 	}
 	if r.Budgets != nil {
-		// Another number of disruptions waits, or the work on a Node is over.
+		// Another number of disruptions waits, or the work on a Node is over. What may give the budget a place reconciles the group, which then replaces
+		// Machines: the budget does not wake it.
 		sources = append(sources, r.Budgets.Changed(func(_ context.Context, group string) []reconcile.Request {
 			return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: group}}}
 		}))
 	}
-	if r.Replacements != nil {
-		// Machines are being replaced.
-		sources = append(sources, r.Replacements.Source())
-	}
 	if r.options.Machines() {
 		sources = append(sources,
-			// A MachineSet appears or goes, or its labels change, by which groups select MachineSets, or its taints, which a group may guard.
+			// A MachineSet appears or goes, its template changes or how many Machines it has, or its labels, by which groups select MachineSets.
 			watch.Source(cache, &machinev1beta1.MachineSet{}, watch.Handler[*machinev1beta1.MachineSet]{
 				Created: r.setCreated, Updated: r.setUpdated, Deleted: r.setDeleted,
 			}),
-			// A Machine gets its Node or another MachineSet, or goes, and with it the Node's group changes.
+			// A Machine gets its Node or another MachineSet, or goes, and with it the Node's group changes. A new Machine appears or fails, an old one
+			// goes, a user excludes one from replacement.
 			watch.Source(cache, &machinev1beta1.Machine{}, watch.Handler[*machinev1beta1.Machine]{
 				Created: r.machineCreated, Updated: r.machineUpdated, Deleted: r.machineDeleted,
 			}),
@@ -95,11 +96,32 @@ func (r *Reconciler) enqueueAll(ctx context.Context, queue watch.Queue) {
 	}
 }
 
-// groupUpdated ignores the status, which only Drover writes.
+// groupChanged enqueues every group, and the MachineSets that one selects, which may belong to none now.
+func (r *Reconciler) groupChanged(ctx context.Context, queue watch.Queue, group *v1alpha1.NodeGroup) {
+	r.enqueueAll(ctx, queue)
+	selection := group.Spec.Nodes.MachineSets
+	if r.Replacer == nil || selection == nil {
+		return
+	}
+	var sets machinev1beta1.MachineSetList
+	if err := r.Cache.List(ctx, &sets, client.InNamespace(selection.Namespace)); err != nil {
+		log.FromContext(ctx).Error(err, "cannot list the MachineSets of a NodeGroup", "nodegroup", group.Name)
+		return
+	}
+	parsed := members.Parse(group)
+	for i := range sets.Items {
+		if parsed.SelectsSet(&sets.Items[i]) {
+			queue.Add(watch.PriorityNormal, watch.RequestFor(&sets.Items[i]))
+		}
+	}
+}
+
+// groupUpdated ignores what does not matter here.
 func (r *Reconciler) groupUpdated(ctx context.Context, queue watch.Queue, before, after *v1alpha1.NodeGroup) {
 	switch {
 	case before.Generation != after.Generation || before.UID != after.UID || before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero():
-		r.enqueueAll(ctx, queue)
+		r.groupChanged(ctx, queue, before)
+		r.groupChanged(ctx, queue, after)
 	case !maps.Equal(before.Annotations, after.Annotations) || !slices.Equal(before.Finalizers, after.Finalizers) ||
 		!apiequality.Semantic.DeepEqual(before.Status, after.Status):
 		queue.Add(watch.PriorityNormal, watch.RequestFor(after))
@@ -108,19 +130,23 @@ func (r *Reconciler) groupUpdated(ctx context.Context, queue watch.Queue, before
 
 func (r *Reconciler) groupDeleted(ctx context.Context, queue watch.Queue, group *v1alpha1.NodeGroup) {
 	queue.Add(watch.PriorityNormal, watch.RequestFor(group))
-	r.enqueueAll(ctx, queue)
+	r.groupChanged(ctx, queue, group)
 }
 
-// setCreated ignores what exists at the start, when every group is reconciled.
-func (r *Reconciler) setCreated(ctx context.Context, queue watch.Queue, _ *machinev1beta1.MachineSet, initial bool) {
+// setCreated ignores the groups of what exists at the start, when every group is reconciled.
+func (r *Reconciler) setCreated(ctx context.Context, queue watch.Queue, set *machinev1beta1.MachineSet, initial bool) {
 	if !initial {
 		r.enqueueAll(ctx, queue)
 	}
+	queue.Add(watch.PriorityNormal, r.setToRequests(ctx, set)...)
 }
 
 func (r *Reconciler) setUpdated(ctx context.Context, queue watch.Queue, before, after *machinev1beta1.MachineSet) {
 	if before.UID != after.UID || !maps.Equal(before.Labels, after.Labels) || metadataplan.IsDeclarationChanged(before, after) {
 		r.enqueueAll(ctx, queue)
+	}
+	if before.Generation != after.Generation || !maps.Equal(before.Labels, after.Labels) || !maps.Equal(before.Annotations, after.Annotations) {
+		queue.Add(watch.PriorityNormal, r.setToRequests(ctx, after)...)
 	}
 }
 
@@ -128,10 +154,10 @@ func (r *Reconciler) setDeleted(ctx context.Context, queue watch.Queue, _ *machi
 	r.enqueueAll(ctx, queue)
 }
 
-// machineCreated ignores what exists at the start, when every group is reconciled, and Machines without a Node, which are in no group.
+// machineCreated ignores what exists at the start, when every group is reconciled. Machines without a Node are in no group, and may replace others.
 func (r *Reconciler) machineCreated(ctx context.Context, queue watch.Queue, machine *machinev1beta1.Machine, initial bool) {
-	if !initial && machineapi.NodeName(machine) != "" {
-		r.enqueueAll(ctx, queue)
+	if !initial {
+		r.machineDeleted(ctx, queue, machine)
 	}
 }
 
@@ -139,12 +165,52 @@ func (r *Reconciler) machineUpdated(ctx context.Context, queue watch.Queue, befo
 	if members.IsChanged(before, after) {
 		r.enqueueAll(ctx, queue)
 	}
+	same := before.UID == after.UID && before.DeletionTimestamp.IsZero() == after.DeletionTimestamp.IsZero() &&
+		before.Generation == after.Generation && maps.Equal(before.Labels, after.Labels) && maps.Equal(before.Annotations, after.Annotations) &&
+		machineapi.NodeName(before) == machineapi.NodeName(after) && machineapi.HasFailed(before) == machineapi.HasFailed(after)
+	if !same {
+		queue.Add(watch.PriorityNormal, r.machineToRequests(ctx, after)...)
+	}
 }
 
 func (r *Reconciler) machineDeleted(ctx context.Context, queue watch.Queue, machine *machinev1beta1.Machine) {
 	if machineapi.NodeName(machine) != "" {
 		r.enqueueAll(ctx, queue)
 	}
+	queue.Add(watch.PriorityNormal, r.machineToRequests(ctx, machine)...)
+}
+
+// setToRequests returns the request for the group that replaces the Machines of a MachineSet, or for a MachineSet that has none.
+func (r *Reconciler) setToRequests(ctx context.Context, set *machinev1beta1.MachineSet) []reconcile.Request {
+	if r.Replacer == nil {
+		return nil
+	}
+	groups, err := r.Finder.Groups(ctx)
+	if err != nil {
+		log.FromContext(ctx).Error(err, "cannot find the NodeGroup of a MachineSet", "machineset", set.Name)
+		return nil
+	}
+	if group := members.OfSet(groups, set); group != nil {
+		return []reconcile.Request{watch.RequestFor(group)}
+	}
+	return []reconcile.Request{watch.RequestFor(set)}
+}
+
+// machineToRequests is setToRequests for the MachineSet of a Machine. Where that has no group, only a Machine with a mark concerns Drover: most
+// clusters have MachineSets of thousands of Machines, and no group.
+func (r *Reconciler) machineToRequests(ctx context.Context, machine *machinev1beta1.Machine) []reconcile.Request {
+	owner := metav1.GetControllerOfNoCopy(machine)
+	if r.Replacer == nil || owner == nil || owner.Kind != "MachineSet" {
+		return nil
+	}
+	set := &machinev1beta1.MachineSet{}
+	if err := r.Cache.Get(ctx, types.NamespacedName{Namespace: machine.Namespace, Name: owner.Name}, set); err != nil {
+		// Without the MachineSet there is nothing to replace.
+		return nil
+	}
+	_, replacing := machine.Annotations[machineapi.ReplacingAnnotation]
+	isMarked := replacing || machineapi.HasReplacementMark(machine)
+	return slices.DeleteFunc(r.setToRequests(ctx, set), func(request reconcile.Request) bool { return request.Namespace != "" && !isMarked })
 }
 
 // nodeUpdated ignores what changes with every heartbeat.

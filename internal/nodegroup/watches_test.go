@@ -7,6 +7,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/cache/informertest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -15,6 +16,8 @@ import (
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/apitest"
+	"github.com/drover-io/drover/internal/apitest/builder"
+	"github.com/drover-io/drover/internal/machineapi"
 	"github.com/drover-io/drover/internal/metadata/nodes"
 	metadataplan "github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/paused"
@@ -24,7 +27,6 @@ import (
 func watched(t *testing.T) (queue *apitest.Queue, sets, machines *controllertest.FakeInformer) {
 	t.Helper()
 	scheme := apitest.Scheme(t, machinev1beta1.Install, v1alpha1.AddToScheme, corev1.AddToScheme, coordinationv1.AddToScheme)
-	cache := &informertest.FakeInformers{Scheme: scheme}
 	group := func(name string) *v1alpha1.NodeGroup {
 		return &v1alpha1.NodeGroup{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	}
@@ -34,20 +36,26 @@ func watched(t *testing.T) (queue *apitest.Queue, sets, machines *controllertest
 		},
 		options: Options{Machines: func() bool { return true }},
 	}
-	queue = &apitest.Queue{}
+	queue, informer := startWatches(t, r, scheme)
+	return queue, informer(&machinev1beta1.MachineSet{}), informer(&machinev1beta1.Machine{})
+}
+
+// startWatches returns the queue of a controller, and its informers.
+func startWatches(t *testing.T, r *Reconciler, scheme *runtime.Scheme) (*apitest.Queue, func(client.Object) *controllertest.FakeInformer) {
+	t.Helper()
+	cache, queue := &informertest.FakeInformers{Scheme: scheme}, &apitest.Queue{}
 	for _, source := range r.sources(cache) {
 		if err := source.Start(t.Context(), queue); err != nil {
 			t.Fatal(err)
 		}
 	}
-	informer := func(kind client.Object) *controllertest.FakeInformer {
+	return queue, func(kind client.Object) *controllertest.FakeInformer {
 		found, err := cache.FakeInformerFor(t.Context(), kind)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return found
 	}
-	return queue, informer(&machinev1beta1.MachineSet{}), informer(&machinev1beta1.Machine{})
 }
 
 // TestSources_MachineSets: a group may lose or gain Nodes with a MachineSet.
@@ -114,6 +122,44 @@ func TestSources_Machines(t *testing.T) {
 	} {
 		c.event()
 		if got := queue.Take(); got != c.want {
+			t.Errorf("%s: queued %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+// TestSources_Replacement: what changes which Machines are replaced concerns the group of their MachineSet, or a MachineSet that has none any more.
+func TestSources_Replacement(t *testing.T) {
+	group, set := newReplacing(), newSet()
+	group.Finalizers = nil
+	machine := builder.Machine("machines", "m1", builder.WithOwner(set))
+	r := newReplaced(t, group, set)
+	queue, informer := startWatches(t, r.reconciler, r.client.Scheme())
+	groups, sets, machines := informer(&v1alpha1.NodeGroup{}), informer(&machinev1beta1.MachineSet{}), informer(&machinev1beta1.Machine{})
+	other := group.DeepCopy()
+	other.Generation, other.Spec.Nodes.MachineSets.Names = 2, []string{"b"}
+	scaled, skipped := set.DeepCopy(), machine.DeepCopy()
+	scaled.Generation++
+	skipped.Annotations = map[string]string{machineapi.SkipReplacementAnnotation: ""}
+	remove := func(object client.Object) {
+		if err := r.client.Delete(t.Context(), object); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		name  string
+		event func()
+		want  string
+	}{
+		{"a Machine appears", func() { machines.Add(machine) }, "gpu"},
+		{"a user excludes it", func() { machines.Update(machine, skipped) }, "gpu"},
+		{"it is gone", func() { machines.Delete(machine) }, "gpu"},
+		{"the MachineSet is scaled", func() { sets.Update(set, scaled) }, "gpu"},
+		{"the group selects another one", func() { groups.Update(group, other) }, "a gpu"},
+		{"the group is gone", func() { remove(group); groups.Delete(group) }, "a gpu"},
+		{"a MachineSet without a group", func() { sets.Add(set) }, "a"},
+	} {
+		c.event()
+		if got := queue.TakeOnce(); got != c.want {
 			t.Errorf("%s: queued %q, want %q", c.name, got, c.want)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/config"
 	"github.com/drover-io/drover/internal/drain/engine"
+	"github.com/drover-io/drover/internal/expectations"
 	"github.com/drover-io/drover/internal/machine"
 	"github.com/drover-io/drover/internal/machineapi/lookup"
 	"github.com/drover-io/drover/internal/maintenance"
@@ -106,11 +107,14 @@ func (b *builder) runNodeGroups(ctx context.Context, metrics nodeGroupMetrics, g
 		finder.WithoutTemplates()
 	}
 	settings := b.settings.Metadata
-	var reports *replacement.Reports
-	if machines && mayMakeMachines(b.settings) {
-		reports = &replacement.Reports{}
-	}
 	revisions := &history.Store{Reader: b.GetAPIReader(), Writer: b.GetClient(), Namespace: ownNamespace(), Owner: nodegroup.FieldOwner}
+	var replacer *replacement.Replacer
+	if machines && mayMakeMachines(b.settings) {
+		var err error
+		if replacer, err = b.replacer(ctx, metrics.replacements, revisions); err != nil {
+			return err
+		}
+	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return b.groups.Run(ctx, b.GetCache(), finder) })
 	group.Go(func() error {
@@ -121,7 +125,7 @@ func (b *builder) runNodeGroups(ctx context.Context, metrics nodeGroupMetrics, g
 	group.Go(func() error {
 		return nodegroup.Run(ctx, b.GetCache(), nodegroup.Dependencies{
 			Cache: b.GetCache(), Writer: b.GetClient(), Recorder: b.recorder, Metrics: metrics.groups, Finder: finder, Admissions: admissions,
-			Replacements: reports, History: revisions, Budgets: b.budgets, Live: live(b), API: b.pages,
+			Replacer: replacer, History: revisions, Budgets: b.budgets, Live: live(b), API: b.pages,
 		}, nodegroup.Options{Protected: protected(settings), Machines: served})
 	})
 	layer := nodes.NewLayer(nodes.Dependencies{
@@ -130,17 +134,22 @@ func (b *builder) runNodeGroups(ctx context.Context, metrics nodeGroupMetrics, g
 	group.Go(func() error {
 		return b.nodes.serve(ctx, func(parts *nodeParts) { parts.groups = layer }, func(parts *nodeParts) { parts.groups = nil })
 	})
+	return group.Wait()
+}
+
+// replacer returns what replaces the outdated Machines of NodeGroups.
+func (b *builder) replacer(ctx context.Context, metrics *replacement.Metrics, revisions *history.Store) (*replacement.Replacer, error) {
+	version, err := expectations.StoreVersion(ctx, b.GetCache(), &machinev1beta1.Machine{})
+	if err != nil {
+		return nil, err
+	}
 	var protection quorum.Checker
 	if b.guard != nil {
 		protection = b.guard.ForMachines()
 	}
-	if reports != nil {
-		group.Go(func() error {
-			return replacement.Run(ctx, b.GetCache(), replacement.Dependencies{
-				Cache: b.GetCache(), Writer: b.GetClient(), Recorder: b.recorder, Metrics: metrics.replacements, Finder: finder, Reports: reports,
-				History: revisions, Budgets: b.budgets, Leases: b.leasesOf(machine.Holder), Guard: protection, Live: live(b),
-			}, replacement.Options{Protected: protected(settings), Creates: b.linking.Load, Others: b.others.Load})
-		})
-	}
-	return group.Wait()
+	return replacement.New(replacement.Dependencies{
+		Cache: b.GetCache(), Writer: b.GetClient(), Recorder: b.recorder, Metrics: metrics, History: revisions, Budgets: b.budgets,
+		Leases: b.leasesOf(machine.Holder), Guard: protection, Version: version, Live: live(b),
+		Protected: protected(b.settings.Metadata), Creates: b.linking.Load, Others: b.others.Load,
+	}), nil
 }

@@ -30,8 +30,8 @@ type Input struct {
 	Releasing sets.Set[string]
 	// Overlaps are the Nodes that several groups select, this one among them.
 	Overlaps []Overlap
-	// Replacement is what package replacement reports; nil before it has.
-	Replacement *replacementplan.Report
+	// Replacement is what is found about the replacement of Machines.
+	Replacement replacementplan.Report
 	// Budget is what the budget of the group is compared with; nil for a group without one.
 	Budget *Budget
 	// Uses are what requires labels that the roll-out takes away; nil where it takes none, or only what a user has confirmed.
@@ -90,12 +90,10 @@ type Decision struct {
 	// Phase, Counts, OwnedKeys and Conditions become the status, as Rollout does.
 	Phase v1alpha1.Phase
 	// Message says what the phase means now.
-	Message string
-	Counts  Counts
-	// Replacement is what is known of the replacement of Machines.
-	Replacement replacementplan.Report
-	OwnedKeys   []string
-	Conditions  []Condition
+	Message    string
+	Counts     Counts
+	OwnedKeys  []string
+	Conditions []Condition
 	// Abnormal are the conditions that are present only while they are True.
 	Abnormal []Condition
 	// Released reports whether no Node's record names the group, so that one that is being deleted may go.
@@ -119,7 +117,7 @@ const unseenInterval = time.Second
 // Decide decides what a group does.
 func Decide(in *Input) Decision {
 	waves := in.Rollout()
-	d := Decision{Decision: rollout.Decide(waves), Replacement: in.replacement(), waves: waves}
+	d := Decision{Decision: rollout.Decide(waves), waves: waves}
 	in.Nodes, in.Released, d.Counts = waves.Nodes, waves.Released, count(waves.Nodes)
 	d.OwnedKeys = in.ownedKeys(&d)
 	d.Released = len(in.Released) == 0 && !slices.ContainsFunc(in.Nodes, func(n rollout.Node) bool { return !n.Owned.Empty() })

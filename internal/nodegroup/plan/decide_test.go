@@ -14,7 +14,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
-	disruptionplan "github.com/drover-io/drover/internal/disruption/plan"
 	metadataplan "github.com/drover-io/drover/internal/metadata/plan"
 	replacementplan "github.com/drover-io/drover/internal/nodegroup/replacement/plan"
 	"github.com/drover-io/drover/internal/ownership"
@@ -171,18 +170,18 @@ func TestDecide_Conditions(t *testing.T) {
 			"Ready=Synced Progressing=Complete Blocked=NotBlocked Overlapping=Overlapping"},
 		"replacing": {func(r *played, in *Input) {
 			r.decide()
-			in.Replacement = &replacementplan.Report{Replacing: true, Progress: "2"}
+			in.Replacement = replacementplan.Report{Replacing: true, Progress: "2"}
 		},
 			"Ready=Synced Progressing=Replacing Blocked=NotBlocked Overlapping=Exclusive"},
-		"replacing, and metadata is rolled out": {func(_ *played, in *Input) { in.Replacement = &replacementplan.Report{Replacing: true} },
+		"replacing, and metadata is rolled out": {func(_ *played, in *Input) { in.Replacement = replacementplan.Report{Replacing: true} },
 			"Ready=NotSynced Progressing=RollingOut Blocked=NotBlocked Overlapping=Exclusive"},
 		"replacing, dry run": {func(r *played, in *Input) {
 			r.decide()
-			r.group.Spec.DryRun, in.Replacement = true, &replacementplan.Report{Replacing: true}
+			r.group.Spec.DryRun, in.Replacement = true, replacementplan.Report{Replacing: true}
 		}, "Ready=Synced Progressing=DryRun Blocked=NotBlocked Overlapping=Exclusive"},
 		"a new Machine has failed": {func(r *played, in *Input) {
 			r.decide()
-			in.Replacement = &replacementplan.Report{Replacing: true, Reason: replacementplan.ReasonNewMachineFailed}
+			in.Replacement = replacementplan.Report{Replacing: true, Reason: replacementplan.ReasonNewMachineFailed}
 		}, "Ready=Synced Progressing=Stopped Blocked=NewMachineFailed Overlapping=Exclusive"},
 		"a taint is held back": {func(r *played, _ *Input) {
 			r.decide()
@@ -218,8 +217,7 @@ func TestDecide_Conditions(t *testing.T) {
 	}
 }
 
-// TestDecide_PhaseOfReplacement: the phase says whether Machines are being replaced, wait, or wait for a user; a process that knows nothing yet says
-// what its predecessor said.
+// TestDecide_PhaseOfReplacement: the phase says whether Machines are being replaced, wait, or wait for a user.
 func TestDecide_PhaseOfReplacement(t *testing.T) {
 	for name, c := range map[string]struct {
 		report replacementplan.Report
@@ -242,37 +240,11 @@ func TestDecide_PhaseOfReplacement(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newRollout(1, nil)
 			r.decide()
-			in := &Input{Group: r.group, Declaration: metadataplan.GroupDeclarationOf(r.group), Nodes: r.nodes, Now: r.now, Replacement: &c.report}
-			d := Decide(in)
-			if d.Phase != c.want || d.Replacement != c.report {
-				t.Errorf("phase %s, %+v", d.Phase, d.Replacement)
-			}
-			r.group.Status.Outdated, r.group.Status.Conditions = d.Replacement.Outdated, nil
-			for _, condition := range d.Conditions {
-				r.group.Status.Conditions = append(r.group.Status.Conditions, metav1.Condition{
-					Type: condition.Type, Status: condition.Status, Reason: condition.Reason, Message: condition.Message,
-				})
-			}
-			in.Replacement = nil
-			if d := Decide(in); d.Phase != c.want || d.Replacement != c.report {
-				t.Errorf("the next process: phase %s, %+v", d.Phase, d.Replacement)
+			in := &Input{Group: r.group, Declaration: metadataplan.GroupDeclarationOf(r.group), Nodes: r.nodes, Now: r.now, Replacement: c.report}
+			if d := Decide(in); d.Phase != c.want {
+				t.Errorf("phase %s", d.Phase)
 			}
 		})
-	}
-}
-
-// TestDecide_PausedReplacementBehindBudget: what is paused stays so for the next process, also where Blocked says something else.
-func TestDecide_PausedReplacementBehindBudget(t *testing.T) {
-	for _, reason := range []string{disruptionplan.ReasonBudgetExceeded, disruptionplan.ReasonBudgetExhausted, disruptionplan.ReasonFrozen} {
-		r := newRollout(1, nil)
-		r.group.Status.Conditions = []metav1.Condition{
-			{Type: v1alpha1.ConditionBlocked, Status: metav1.ConditionTrue, Reason: reason},
-			{Type: v1alpha1.ConditionProgressing, Status: metav1.ConditionFalse, Reason: replacementplan.ReasonPaused, Message: "two"},
-		}
-		got := (&Input{Group: r.group}).replacement()
-		if got.Reason != replacementplan.ReasonPaused || !got.Replacing || got.Progress != "two" {
-			t.Errorf("with %s: %+v", reason, got)
-		}
 	}
 }
 

@@ -88,14 +88,14 @@ func TestDecide_Abnormal(t *testing.T) {
 	}{
 		"as declared":   {func(r *played, _ *Input) { r.decide() }, ""},
 		"rolling":       {func(*played, *Input) {}, "Reconciling=RollingOut"},
-		"replacing":     {func(r *played, in *Input) { r.decide(); in.Replacement = &replacementplan.Report{Replacing: true} }, "Reconciling=Replacing"},
+		"replacing":     {func(r *played, in *Input) { r.decide(); in.Replacement = replacementplan.Report{Replacing: true} }, "Reconciling=Replacing"},
 		"without Nodes": {func(r *played, _ *Input) { r.nodes = nil }, ""},
 		"all Nodes are in another group": {func(r *played, in *Input) {
 			r.nodes, in.Overlaps = nil, []Overlap{{Node: "n0", Group: "older"}}
 		}, "Stalled=Overlapping"},
 		"a new Machine has failed": {func(r *played, in *Input) {
 			r.decide()
-			in.Replacement = &replacementplan.Report{Replacing: true, Reason: replacementplan.ReasonNewMachineFailed}
+			in.Replacement = replacementplan.Report{Replacing: true, Reason: replacementplan.ReasonNewMachineFailed}
 		}, "Stalled=NewMachineFailed"},
 		"a key is refused": {func(r *played, _ *Input) {
 			r.nodes[1].Metadata.Problems = []metadataplan.Problem{{Reason: metadataplan.Refused, Message: "no"}}

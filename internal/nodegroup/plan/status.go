@@ -47,11 +47,11 @@ func (in *Input) phase(d *Decision) v1alpha1.Phase {
 	switch {
 	case d.waves.Suspended:
 		return v1alpha1.PhaseSuspended
-	case d.Rollout.Stopped != "", d.Unconfirmed != "", d.waves.IsOver(&d.Decision) && d.UnconfirmedReleases != "", d.Replacement.Stopped():
+	case d.Rollout.Stopped != "", d.Unconfirmed != "", d.waves.IsOver(&d.Decision) && d.UnconfirmedReleases != "", in.Replacement.Stopped():
 		return v1alpha1.PhaseStopped
-	case d.waves.IsOver(&d.Decision) && !d.Replacement.Replacing && !in.isKept(d):
+	case d.waves.IsOver(&d.Decision) && !in.Replacement.Replacing && !in.isKept(d):
 		return v1alpha1.PhaseIdle
-	case in.Group.Spec.DryRun, !in.advances(d) && !d.isReplacing():
+	case in.Group.Spec.DryRun, !in.advances(d) && !in.isReplacing():
 		return v1alpha1.PhaseWaiting
 	}
 	return v1alpha1.PhaseRolling
@@ -85,8 +85,8 @@ func (d *Decision) message() string {
 }
 
 // isReplacing reports whether Machines are being replaced, and nothing keeps them waiting. Without surge they are, too.
-func (d *Decision) isReplacing() bool {
-	r := &d.Replacement
+func (in *Input) isReplacing() bool {
+	r := &in.Replacement
 	return r.Replacing && (r.Reason == "" || r.Reason == replacementplan.ReasonSurgeUnavailable)
 }
 
@@ -268,19 +268,19 @@ func (in *Input) replacing(d *Decision) Condition {
 	case len(in.Released) > 0 && !in.isDryRun():
 		const text = "%d Nodes that have left the group are still to be released%s: %s"
 		return isTrue(kind, ReasonReleasing, text, len(in.Released), d.delayText(), status.FirstNames(in.unreleased()))
-	case !d.Replacement.Replacing && in.isEmpty():
+	case !in.Replacement.Replacing && in.isEmpty():
 		return isFalse(kind, ReasonComplete, "the group has no Nodes to write")
-	case !d.Replacement.Replacing:
+	case !in.Replacement.Replacing:
 		return isFalse(kind, ReasonComplete, "all Nodes carry what is declared or cannot")
-	case d.Replacement.Reason == replacementplan.ReasonPaused:
-		return isFalse(kind, replacementplan.ReasonPaused, "%s", d.Replacement.Progress)
+	case in.Replacement.Reason == replacementplan.ReasonPaused:
+		return isFalse(kind, replacementplan.ReasonPaused, "%s", in.Replacement.Progress)
 	case in.Group.Spec.DryRun:
-		return isFalse(kind, ReasonDryRun, "spec.dryRun is set; without it Machines would be replaced: %s", d.Replacement.Progress)
+		return isFalse(kind, ReasonDryRun, "spec.dryRun is set; without it Machines would be replaced: %s", in.Replacement.Progress)
 	}
-	if d.Replacement.Stopped() {
-		return isFalse(kind, ReasonStopped, "%s", d.Replacement.Progress)
+	if in.Replacement.Stopped() {
+		return isFalse(kind, ReasonStopped, "%s", in.Replacement.Progress)
 	}
-	return isTrue(kind, ReasonReplacing, "%s", d.Replacement.Progress)
+	return isTrue(kind, ReasonReplacing, "%s", in.Replacement.Progress)
 }
 
 // blocked puts what waits for a user before what the controllers end.
@@ -292,14 +292,14 @@ func (in *Input) blocked(d *Decision) Condition {
 	if text := cmp.Or(d.Unconfirmed, d.UnconfirmedReleases); text != "" {
 		return isTrue(kind, ReasonNeedsConfirm, "%s", text)
 	}
-	if d.Replacement.Stopped() {
-		return isTrue(kind, d.Replacement.Reason, "%s", d.Replacement.Message)
+	if in.Replacement.Stopped() {
+		return isTrue(kind, in.Replacement.Reason, "%s", in.Replacement.Message)
 	}
 	if blocked, found := in.blockedByBudget(); found {
 		return blocked
 	}
-	if d.Replacement.Reason != "" {
-		return isTrue(kind, d.Replacement.Reason, "%s", d.Replacement.Message)
+	if in.Replacement.Reason != "" {
+		return isTrue(kind, in.Replacement.Reason, "%s", in.Replacement.Message)
 	}
 	if held := in.problems()[metadataplan.NoExecuteHeld]; held != "" {
 		return isTrue(kind, ReasonNoExecuteHeld, "%s", held)

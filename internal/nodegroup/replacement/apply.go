@@ -21,31 +21,29 @@ import (
 	"github.com/drover-io/drover/internal/status"
 )
 
-// apply carries a decision out, and hands over the report.
+// apply carries a decision out, and adds to its report what the budget has no place for.
 func (rc *reconciliation) apply(ctx context.Context, decision *plan.Decision) (requeue controller.Requeue, err error) {
-	report := decision.Report
 	if !decision.Wake.IsZero() {
-		requeue.In(decision.Wake.Sub(rc.now))
+		requeue.In(decision.Wake.Sub(rc.Now))
 	}
-	if report.Reason == plan.ReasonSurgeUnavailable {
+	if decision.Report.Reason == plan.ReasonSurgeUnavailable {
 		// There is no event when that changes.
 		requeue.In(retryBlocked)
 	}
-	for uid, until := range rc.state.denied {
-		if _, exists := rc.machines[uid]; !exists || !until.After(rc.now) {
-			delete(rc.state.denied, uid)
+	for uid, until := range rc.State.denied {
+		if _, exists := rc.machines[uid]; !exists || !until.After(rc.Now) {
+			delete(rc.State.denied, uid)
 			continue
 		}
-		requeue.In(until.Sub(rc.now))
+		requeue.In(until.Sub(rc.Now))
 	}
 	rc.keepTemplates(ctx, &requeue)
-	err = rc.carryOut(ctx, decision, &report, &requeue)
-	rc.Reports.Set(rc.group.Name, rc.group.UID, report)
+	err = rc.carryOut(ctx, decision, &requeue)
 	return requeue, err
 }
 
 // carryOut makes the writes of a decision. New marks come last: a Machine that is not deleted keeps its place among those that are being replaced.
-func (rc *reconciliation) carryOut(ctx context.Context, decision *plan.Decision, report *plan.Report, requeue *controller.Requeue) error {
+func (rc *reconciliation) carryOut(ctx context.Context, decision *plan.Decision, requeue *controller.Requeue) error {
 	if err := rc.withdraw(ctx, decision.Replace); err != nil {
 		return err
 	}
@@ -58,7 +56,7 @@ func (rc *reconciliation) carryOut(ctx context.Context, decision *plan.Decision,
 	}
 	left := decision.Spare
 	for _, uid := range decision.Replace {
-		replaced, err := rc.replace(ctx, rc.machines[uid], report, requeue)
+		replaced, err := rc.replace(ctx, rc.machines[uid], &decision.Report, requeue)
 		if err != nil {
 			return err
 		}
@@ -93,7 +91,7 @@ func (rc *reconciliation) replace(ctx context.Context, m *machine, report *plan.
 	if err = rc.markAndDelete(ctx, m); status.Classify(err) == status.Denied {
 		// Others need not wait for it.
 		log.FromContext(ctx).Error(err, "cannot replace a Machine", "machine", m.Name, "retryAfter", controller.RetryDenied.String())
-		rc.state.denied[m.UID] = rc.now.Add(controller.RetryDenied)
+		rc.State.denied[m.UID] = rc.Now.Add(controller.RetryDenied)
 		requeue.In(controller.RetryConflict)
 		return false, nil
 	}
@@ -141,7 +139,7 @@ func (rc *reconciliation) delete(ctx context.Context, m *machine) error {
 	rc.owned.Deleted(string(m.set.UID), m.Machine)
 	log.FromContext(ctx).Info("replaced an outdated Machine", "machine", m.Name, "machineset", m.set.Name)
 	rc.Recorder.Eventf(m.Machine, corev1.EventTypeNormal, EventReplaced,
-		"the Machine does not match the template of MachineSet %s, and NodeGroup %s replaces such Machines", m.set.Name, rc.group.Name)
+		"the Machine does not match the template of MachineSet %s, and NodeGroup %s replaces such Machines", m.set.Name, rc.Name)
 	return nil
 }
 
@@ -193,6 +191,6 @@ func (rc *reconciliation) unmark(ctx context.Context, m *machine, replacing, beg
 
 // isDenied reports whether the API server has lately refused to have a Machine deleted.
 func (rc *reconciliation) isDenied(uid types.UID) bool {
-	until, denied := rc.state.denied[uid]
-	return denied && until.After(rc.now)
+	until, denied := rc.State.denied[uid]
+	return denied && until.After(rc.Now)
 }

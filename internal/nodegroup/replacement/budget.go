@@ -33,22 +33,22 @@ func (rc *reconciliation) begin(ctx context.Context, m *machine) (disruption.Per
 	}
 	asked := rc.request(m)
 	permit, ctx, err := rc.Budgets.Begin(ctx, asked)
-	rc.state.waiting = nil
+	rc.State.waiting = nil
 	if err == nil && !permit.Allowed {
-		rc.state.waiting = asked
+		rc.State.waiting = asked
 	}
 	return permit, ctx, err
 }
 
 // withdraw ends the request for a Machine that is not replaced now: another one may have its turn before, or the group may have been suspended.
 func (rc *reconciliation) withdraw(ctx context.Context, replaced []types.UID) error {
-	waiting := rc.state.waiting
+	waiting := rc.State.waiting
 	if waiting == nil || slices.Contains(replaced, waiting.ObjectUID) {
 		return nil
 	}
 	err := rc.Budgets.End(ctx, waiting)
 	if err == nil {
-		rc.state.waiting = nil
+		rc.State.waiting = nil
 	}
 	return err
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/apitest"
 	"github.com/drover-io/drover/internal/apitest/builder"
+	"github.com/drover-io/drover/internal/controller"
 	"github.com/drover-io/drover/internal/disruption"
 	disruptionplan "github.com/drover-io/drover/internal/disruption/plan"
 	"github.com/drover-io/drover/internal/machineapi"
@@ -37,11 +38,16 @@ var start = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 type fixture struct {
 	*testing.T
 
-	requests   apitest.Requests
-	client     client.Client
-	clock      *clocktesting.FakePassiveClock
-	events     *record.FakeRecorder
-	reconciler *Reconciler
+	requests  apitest.Requests
+	client    client.Client
+	clock     *clocktesting.FakePassiveClock
+	events    *record.FakeRecorder
+	finder    *members.Finder
+	replacer  *Replacer
+	state     *State
+	conflicts *controller.Conflicts
+	// report is that of the last reconciliation.
+	report plan.Report
 }
 
 func newFixture(t *testing.T, objects ...client.Object) *fixture {
@@ -60,10 +66,11 @@ func newFixture(t *testing.T, objects ...client.Object) *fixture {
 		t.Fatal(err)
 	}
 	budgets := disruption.New(disruption.Options{Reader: f.client, Writer: f.client, Membership: allNodes{f.client}, Clock: f.clock})
-	f.reconciler = NewReconciler(Dependencies{
-		Cache: f.client, Writer: f.client, Recorder: f.events, Metrics: metrics, Reports: &Reports{}, Budgets: budgets, Clock: f.clock,
-		Finder: members.NewFinder(f.client, func() bool { return true }),
-	}, nil, Options{Creates: func() bool { return true }, Others: func() bool { return false }})
+	f.finder, f.state, f.conflicts = members.NewFinder(f.client, func() bool { return true }), NewState(), controller.NewConflicts()
+	f.replacer = New(Dependencies{
+		Cache: f.client, Writer: f.client, Recorder: f.events, Metrics: metrics, Budgets: budgets, Clock: f.clock,
+		Creates: func() bool { return true }, Others: func() bool { return false },
+	})
 	return f
 }
 
@@ -88,13 +95,26 @@ func (a allNodes) Members(ctx context.Context, _ string) (nodes []*corev1.Node, 
 // reconciles reconciles the group, and checks the writes.
 func (f *fixture) reconciles(want ...string) reconcile.Result {
 	f.Helper()
-	return f.reconcilesKey(types.NamespacedName{Name: "gpu"}, want...)
+	return f.writes(f.reconcile, want...)
 }
 
-func (f *fixture) reconcilesKey(key types.NamespacedName, want ...string) reconcile.Result {
+// reconcilesSet reconciles a MachineSet, and checks the writes.
+func (f *fixture) reconcilesSet(name string, want ...string) {
+	f.Helper()
+	key := types.NamespacedName{Namespace: "machines", Name: name}
+	f.writes(func() (reconcile.Result, error) {
+		groups, err := f.finder.Groups(f.Context())
+		if err != nil {
+			return reconcile.Result{}, err
+		}
+		return f.replacer.ReconcileSet(f.Context(), groups, key).Result(key, f.conflicts)
+	}, want...)
+}
+
+func (f *fixture) writes(reconcile func() (reconcile.Result, error), want ...string) reconcile.Result {
 	f.Helper()
 	f.requests.Writes = nil
-	result, err := f.reconciler.Reconcile(f.Context(), reconcile.Request{NamespacedName: key})
+	result, err := reconcile()
 	if err != nil {
 		f.Errorf("reconciling: %v", err)
 	}
@@ -104,14 +124,20 @@ func (f *fixture) reconcilesKey(key types.NamespacedName, want ...string) reconc
 	return result
 }
 
-// report returns what the group reports.
-func (f *fixture) report() plan.Report {
-	f.Helper()
-	report := f.reconciler.Reports.Of("uid-of-gpu")
-	if report == nil {
-		f.Fatal("there is no report")
+// reconcile reconciles the group as the controller of NodeGroups does.
+func (f *fixture) reconcile() (reconcile.Result, error) {
+	groups, err := f.finder.Groups(f.Context())
+	if err != nil {
+		return reconcile.Result{}, err
 	}
-	return *report
+	group := groups[slices.IndexFunc(groups, func(group *members.Group) bool { return group.Name == "gpu" })]
+	nodes, err := f.finder.Nodes(f.Context(), groups, group.UID)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	report, out := f.replacer.Reconcile(f.Context(), Group{Group: group, All: groups, Nodes: nodes, State: f.state, Now: f.clock.Now()})
+	f.report = report
+	return out.Result(client.ObjectKeyFromObject(group), f.conflicts)
 }
 
 func newGroup(options ...func(*v1alpha1.NodeGroup)) *v1alpha1.NodeGroup {

@@ -40,12 +40,12 @@ type keptTemplate struct {
 // keepTemplates keeps the templates of the MachineSets for kubectl drover rollout undo, before Machines are replaced. A failure does not hold up the
 // replacement.
 func (rc *reconciliation) keepTemplates(ctx context.Context, requeue *controller.Requeue) {
-	spec, state := &rc.group.Spec, &rc.state.history
+	spec, state := &rc.Spec, &rc.State.history
 	switch {
-	case rc.History == nil, !plan.Replaces(rc.group.NodeGroup), spec.Suspend, spec.DryRun, rc.group.DeletionTimestamp != nil:
+	case rc.History == nil, !plan.Replaces(rc.NodeGroup), spec.Suspend, spec.DryRun, rc.DeletionTimestamp != nil:
 		return
-	case rc.now.Before(state.retry):
-		requeue.In(state.retry.Sub(rc.now))
+	case rc.Now.Before(state.retry):
+		requeue.In(state.retry.Sub(rc.Now))
 		return
 	}
 	limit := defaultRevisions
@@ -64,23 +64,23 @@ func (rc *reconciliation) keepTemplates(ctx context.Context, requeue *controller
 // pruneHistory deletes the revisions of MachineSets that are gone: after a start, and when a MachineSet has gone. Without any MachineSet it deletes
 // none, since Drover may not watch their namespace any more.
 func (rc *reconciliation) pruneHistory(ctx context.Context, requeue *controller.Requeue) {
-	state := &rc.state.history
+	state := &rc.State.history
 	for uid := range state.kept {
 		if _, exists := rc.existing[uid]; !exists {
 			delete(state.kept, uid)
 			state.pruned = false
 		}
 	}
-	if state.pruned || len(rc.existing) == 0 || state.retry.After(rc.now) {
+	if state.pruned || len(rc.existing) == 0 || state.retry.After(rc.Now) {
 		return
 	}
-	err := rc.History.Prune(ctx, rc.group.NodeGroup, rc.group.Spec.Nodes.MachineSets.Namespace, slices.Collect(maps.Values(rc.existing)))
+	err := rc.History.Prune(ctx, rc.NodeGroup, rc.Spec.Nodes.MachineSets.Namespace, slices.Collect(maps.Values(rc.existing)))
 	if state.pruned = err == nil; state.pruned {
 		return
 	}
 	log.FromContext(ctx).Info("cannot delete revisions of MachineSets that are gone yet; trying again", "error", err.Error())
-	state.retry = rc.now.Add(retryAfter(err))
-	requeue.In(state.retry.Sub(rc.now))
+	state.retry = rc.Now.Add(retryAfter(err))
+	requeue.In(state.retry.Sub(rc.Now))
 }
 
 // retryAfter returns how long after an error the history is written again.
@@ -94,23 +94,23 @@ func retryAfter(err error) time.Duration {
 
 // keepTemplateOf keeps the template of one MachineSet.
 func (rc *reconciliation) keepTemplateOf(ctx context.Context, set *machineSet, want keptTemplate, requeue *controller.Requeue) {
-	state := &rc.state.history
+	state := &rc.State.history
 	problem, err := rc.keepRevision(ctx, set, want.limit)
 	switch status.Classify(err) {
 	case status.OK:
 		state.kept[set.UID] = want
 	case status.Denied, status.Gone:
 		// Without Drover's namespace it is Gone.
-		problem, state.retry = err.Error(), rc.now.Add(retryAfter(err))
+		problem, state.retry = err.Error(), rc.Now.Add(retryAfter(err))
 	default:
 		log.FromContext(ctx).Info("cannot keep a template yet; trying again", "machineset", set.Name, "error", err.Error())
-		state.retry = rc.now.Add(retryAfter(err))
+		state.retry = rc.Now.Add(retryAfter(err))
 	}
 	if err != nil {
-		requeue.In(state.retry.Sub(rc.now))
+		requeue.In(state.retry.Sub(rc.Now))
 	}
 	if problem != "" && problem != state.problem {
-		rc.Recorder.Eventf(rc.group.NodeGroup, corev1.EventTypeWarning, EventHistoryNotKept,
+		rc.Recorder.Eventf(rc.NodeGroup, corev1.EventTypeWarning, EventHistoryNotKept,
 			"the template of MachineSet %s is not kept for kubectl drover rollout undo: %s", set.Name, problem)
 	}
 	state.problem = problem
@@ -122,6 +122,6 @@ func (rc *reconciliation) keepRevision(ctx context.Context, set *machineSet, lim
 	if err != nil {
 		return "", err
 	}
-	subject := history.OfMachineSet(rc.group.NodeGroup, set.Namespace, set.Name)
+	subject := history.OfMachineSet(rc.NodeGroup, set.Namespace, set.Name)
 	return rc.History.Keep(ctx, subject, data, set.Annotations[history.AnnotationCause], limit)
 }

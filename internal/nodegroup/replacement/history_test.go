@@ -7,8 +7,6 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/drover-io/drover/internal/controller"
 	"github.com/drover-io/drover/internal/nodegroup/history"
@@ -38,7 +36,7 @@ func TestReconcile_HistoryOfMachineSetsThatAreGone(t *testing.T) {
 	if _, err := store.Keep(t.Context(), history.OfMachineSet(group, "machines", "earlier"), []byte("{}"), "", 5); err != nil {
 		t.Fatal(err)
 	}
-	f.reconciler.History = store
+	f.replacer.History = store
 	const remove = "delete ControllerRevision"
 	for _, step := range []struct {
 		name   string
@@ -53,14 +51,14 @@ func TestReconcile_HistoryOfMachineSetsThatAreGone(t *testing.T) {
 		if err := step.change(); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := f.reconciler.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(group)}); err != nil {
+		if _, err := f.reconcile(); err != nil {
 			t.Fatal(err)
 		}
 		if got := f.subjects(); got != step.want {
 			t.Errorf("%s: there are revisions of %s, want %s", step.name, got, step.want)
 		}
 	}
-	if kept := f.reconciler.states.Get(client.ObjectKeyFromObject(group), group.UID).history.kept; len(kept) != 1 {
+	if kept := f.state.history.kept; len(kept) != 1 {
 		t.Errorf("%d templates are known", len(kept))
 	}
 	f.requests.Fail["list ControllerRevisionList"] = errors.New("no")

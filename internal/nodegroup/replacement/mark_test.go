@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/apitest"
@@ -59,7 +58,7 @@ func TestReconcile_DeletionFails(t *testing.T) {
 			f := newFixture(t, append(half(), newGroup())...)
 			f.requests.Fail["delete Machine"] = failure
 			// Some are errors.
-			_, _ = f.reconciler.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: "gpu"}})
+			_, _ = f.reconcile()
 			if _, next := f.marks("old-a"); next != machineapi.ReplacementMark {
 				t.Fatalf("marked as %q", next)
 			}
@@ -122,11 +121,10 @@ func TestReconcile_KilledBeforeDeletion(t *testing.T) {
 
 // TestReconcile_MarkWithoutGroup: the mark of a group that is gone is removed, a user's stays.
 func TestReconcile_MarkWithoutGroup(t *testing.T) {
-	set := types.NamespacedName{Namespace: "machines", Name: "a"}
 	f := newFixture(t, all([]client.Object{newSet(2)}, newPair("own", outdated, markedAs(machineapi.ReplacementMark)),
 		newPair("users", outdated, markedAs("true")))...)
-	f.reconcilesKey(set, "patch Machine/own")
-	f.reconcilesKey(set)
+	f.reconcilesSet("a", "patch Machine/own")
+	f.reconcilesSet("a")
 }
 
 // stopped has the roll-out of a group's metadata be stopped, so that no Machine is replaced.

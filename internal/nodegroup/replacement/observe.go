@@ -22,10 +22,7 @@ import (
 
 // observation is what a reconciliation has read from the cache. The objects are the cache's own and must not be changed.
 type observation struct {
-	// group is nil for a MachineSet that belongs to none.
-	group  *members.Group
-	groups []*members.Group
-	sets   []machineSet
+	sets []machineSet
 	// existing are the names of all MachineSets in the namespace of the group's, by UID.
 	existing map[types.UID]string
 	// machines are those of all MachineSets, by UID.
@@ -49,31 +46,16 @@ type machine struct {
 	version string
 }
 
-// observe reads a group and the Machines of its MachineSets; nil when the group is gone or has none.
-func (r *Reconciler) observe(ctx context.Context, name string) (*observation, error) {
+// observe reads the Machines of a group's MachineSets.
+func (r *Replacer) observe(ctx context.Context, group *Group) (*observation, error) {
 	observed := &observation{machines: map[types.UID]*machine{}, existing: map[types.UID]string{}}
-	var err error
-	if observed.groups, err = r.Finder.Groups(ctx); err != nil {
-		return nil, err
-	}
-	for _, group := range observed.groups {
-		if group.Name == name {
-			observed.group = group
-		}
-	}
-	if observed.group == nil || observed.group.Spec.Nodes.MachineSets == nil {
-		return nil, nil
-	}
-	if err := undecodable.Check(observed.group.NodeGroup); err != nil {
-		return nil, err
-	}
 	var sets machinev1beta1.MachineSetList
-	if err := r.Cache.List(ctx, &sets, client.InNamespace(observed.group.Spec.Nodes.MachineSets.Namespace)); err != nil {
+	if err := r.Cache.List(ctx, &sets, client.InNamespace(group.Spec.Nodes.MachineSets.Namespace)); err != nil {
 		return nil, fmt.Errorf("listing MachineSets: %w", err)
 	}
 	for i := range sets.Items {
 		observed.existing[sets.Items[i].UID] = sets.Items[i].Name
-		if members.OfSet(observed.groups, &sets.Items[i]) != observed.group || sets.Items[i].DeletionTimestamp != nil {
+		if members.OfSet(group.All, &sets.Items[i]) != group.Group || sets.Items[i].DeletionTimestamp != nil {
 			continue
 		}
 		if err := r.addSet(ctx, observed, &sets.Items[i]); err != nil {
@@ -83,27 +65,22 @@ func (r *Reconciler) observe(ctx context.Context, name string) (*observation, er
 	return observed, nil
 }
 
-// observeSet reads the Machines of a MachineSet that belongs to no group; nil for any other one.
-func (r *Reconciler) observeSet(ctx context.Context, key types.NamespacedName) (*observation, error) {
-	groups, err := r.Finder.Groups(ctx)
-	if err != nil {
-		return nil, err
-	}
-	set := &machinev1beta1.MachineSet{}
+// observeSet reads the Machines of a MachineSet that belongs to no group; none for any other one.
+func (r *Replacer) observeSet(ctx context.Context, groups []*members.Group, key types.NamespacedName) (*observation, error) {
+	observed, set := &observation{machines: map[types.UID]*machine{}}, &machinev1beta1.MachineSet{}
 	switch err := r.Cache.Get(ctx, key, set); {
 	case apierrors.IsNotFound(err):
-		return nil, nil
+		return observed, nil
 	case err != nil:
 		return nil, fmt.Errorf("reading MachineSet %s: %w", key, err)
 	case members.OfSet(groups, set) != nil:
-		return nil, nil
+		return observed, nil
 	}
-	observed := &observation{machines: map[types.UID]*machine{}}
 	return observed, r.addSet(ctx, observed, set)
 }
 
 // addSet reads the Machines of a MachineSet, and their Nodes.
-func (r *Reconciler) addSet(ctx context.Context, observed *observation, set *machinev1beta1.MachineSet) error {
+func (r *Replacer) addSet(ctx context.Context, observed *observation, set *machinev1beta1.MachineSet) error {
 	if err := undecodable.Check(set); err != nil {
 		return err
 	}
@@ -140,7 +117,7 @@ func (r *Reconciler) addSet(ctx context.Context, observed *observation, set *mac
 }
 
 // nodeOf returns the Node of a Machine; nil for none.
-func (r *Reconciler) nodeOf(ctx context.Context, machine *machinev1beta1.Machine) (*corev1.Node, error) {
+func (r *Replacer) nodeOf(ctx context.Context, machine *machinev1beta1.Machine) (*corev1.Node, error) {
 	name := machineapi.NodeName(machine)
 	if name == "" {
 		return nil, nil
@@ -156,39 +133,39 @@ func (r *Reconciler) nodeOf(ctx context.Context, machine *machinev1beta1.Machine
 }
 
 // input returns what is decided on.
-func (rc *reconciliation) input(ctx context.Context) (*plan.Input, error) {
-	in := &plan.Input{Group: rc.group.NodeGroup, Creates: rc.options.Creates(), Others: rc.options.Others(), Now: rc.now}
+func (rc *reconciliation) input() *plan.Input {
+	in := &plan.Input{Group: rc.NodeGroup, Creates: rc.Creates(), Others: rc.Others(), Now: rc.Now}
 	if rc.Budgets != nil && rc.Budgets.Windows != nil {
-		in.Window = rc.Budgets.Windows(rc.group.NodeGroup, rc.now)
+		in.Window = rc.Budgets.Windows(rc.NodeGroup, rc.Now)
 	}
 	outdated := false
 	for i := range rc.sets {
 		in.Sets = append(in.Sets, rc.planSet(&rc.sets[i], &outdated))
 	}
-	if !outdated || !plan.Replaces(rc.group.NodeGroup) {
-		return in, nil
+	if !outdated || !plan.Replaces(rc.NodeGroup) {
+		return in
 	}
 	// Whether a Node has its metadata matters only now.
+	assignments := make(map[string]*members.Assignment, len(rc.Nodes))
+	for i := range rc.Nodes {
+		assignments[rc.Nodes[i].Node.Name] = &rc.Nodes[i]
+	}
 	for i := range in.Sets {
 		for k := range in.Sets[i].Machines {
-			m := &in.Sets[i].Machines[k]
-			if m.Outdated || !m.Ready {
-				continue
-			}
-			var err error
-			if m.Synced, err = rc.hasMetadata(ctx, rc.machines[m.UID].node); err != nil {
-				return nil, err
+			if m := &in.Sets[i].Machines[k]; !m.Outdated && m.Ready {
+				node := rc.machines[m.UID].node
+				m.Synced = rc.hasMetadata(node, assignments[node.Name])
 			}
 		}
 	}
-	return in, nil
+	return in
 }
 
 // planSet returns a MachineSet as package plan knows it, and sets outdated if one of its Machines is.
 func (rc *reconciliation) planSet(set *machineSet, outdated *bool) plan.Set {
 	out := plan.NewSet(set.MachineSet)
 	template := machineapi.TemplateOf(set.MachineSet)
-	selects := func(node *corev1.Node) bool { return rc.group.Selects(node, set.MachineSet) }
+	selects := func(node *corev1.Node) bool { return rc.Selects(node, set.MachineSet) }
 	for _, m := range set.machines {
 		next := plan.NewMachine(template, m.Machine, m.node, selects)
 		next.Denied = rc.isDenied(m.UID)
@@ -199,16 +176,16 @@ func (rc *reconciliation) planSet(set *machineSet, outdated *bool) plan.Set {
 }
 
 // hasMetadata reports whether a Node carries what its group declares, or waits for that as the Nodes of old Machines do: its wave has not come, or
-// another writer has changed what it had. Only a Node that has no wave, because it is newer than the roll-out, gets its metadata at once.
-func (rc *reconciliation) hasMetadata(ctx context.Context, node *corev1.Node) (bool, error) {
-	if disruptionplan.IsJoining(node) {
-		return false, nil
+// another writer has changed what it had. Only a Node that has no wave, because it is newer than the roll-out, gets its metadata at once. A Node that
+// the group selects and that was not observed with it has just joined.
+func (rc *reconciliation) hasMetadata(node *corev1.Node, assignment *members.Assignment) bool {
+	switch {
+	case disruptionplan.IsJoining(node), assignment == nil:
+		return false
+	case assignment.Group == nil, assignment.Group.Spec.DryRun:
+		return true
 	}
-	assignment, err := rc.Finder.Assign(ctx, rc.groups, node)
-	if err != nil || assignment.Group == nil || assignment.Group.Spec.DryRun {
-		return err == nil, err
-	}
-	decision := metadataplan.DecideGroup(assignment.Input(rc.options.Protected, rc.now))
+	decision := metadataplan.DecideGroup(assignment.Input(rc.Protected, rc.Now))
 	hasNoWave := rollout.IsNewer(node.CreationTimestamp.Time, assignment.Group.Status.Rollout)
-	return !decision.Change.Write || !decision.FirstWrite || !hasNoWave, nil
+	return !decision.Change.Write || !decision.FirstWrite || !hasNoWave
 }

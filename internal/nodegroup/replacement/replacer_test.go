@@ -3,6 +3,7 @@ package replacement
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/apitest"
@@ -106,7 +106,7 @@ func TestReconcile_MarksAndDeletes(t *testing.T) {
 	if reasons := apitest.Reasons(f.events); !slices.Equal(reasons, []string{EventReplaced}) {
 		t.Errorf("the events are %v", reasons)
 	}
-	if report := f.report(); report.Outdated != 2 || !report.Replacing || report.Reason != "" {
+	if report := f.report; report.Outdated != 2 || !report.Replacing || report.Reason != "" {
 		t.Errorf("%+v", report)
 	}
 	f.reconciles()
@@ -117,12 +117,12 @@ func TestReconcile_Budget(t *testing.T) {
 	if result := f.reconciles(); result.RequeueAfter != delay.Budget {
 		t.Errorf("again in %s", result.RequeueAfter)
 	}
-	if report := f.report(); report.Reason != "BudgetExhausted" || !report.Replacing {
+	if report := f.report; report.Reason != "BudgetExhausted" || !report.Replacing {
 		t.Errorf("%+v", report)
 	}
 	apitest.Edit(t, f.client, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "new"}}, func(node *corev1.Node) { node.Spec.Unschedulable = false })
 	f.reconciles("status NodeGroup/gpu", "patch Machine/old-a", "delete Machine/old-a", "patch Machine/old-b")
-	if report := f.report(); report.Reason != "" {
+	if report := f.report; report.Reason != "" {
 		t.Errorf("%+v", report)
 	}
 	group := &v1alpha1.NodeGroup{}
@@ -143,7 +143,7 @@ func TestReconcile_BudgetForSome(t *testing.T) {
 	f := newFixture(t, all([]client.Object{newGroup(builder.WithDisruption, surge), newSet(4)}, newPair("old-a", outdated, replacing),
 		newPair("old-b", outdated, replacing), newPair("old-c", outdated), newPair("old-d", outdated), newPair("new-a"), newPair("new-b"))...)
 	f.reconciles("status NodeGroup/gpu", "patch Machine/old-a", "delete Machine/old-a", "patch Machine/old-c")
-	if report := f.report(); report.Reason != "BudgetExhausted" {
+	if report := f.report; report.Reason != "BudgetExhausted" {
 		t.Errorf("%+v", report)
 	}
 	f.reconciles()
@@ -166,50 +166,49 @@ func TestReconcile_Failures(t *testing.T) {
 		t.Errorf("it is tried again in %s", result.RequeueAfter)
 	}
 
+	// While the Machines cannot be read, the group reports what was found last.
+	before := f.report
 	f.requests.Fail["list MachineSetList"] = errors.New("no answer")
-	if _, err := f.reconciler.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: "gpu"}}); err == nil {
-		t.Error("no error without MachineSets")
+	if _, err := f.reconcile(); err == nil || f.report != before {
+		t.Errorf("without MachineSets: %v, %+v", err, f.report)
+	}
+	// A process that has found nothing yet reports that.
+	f.state = NewState()
+	group := &v1alpha1.NodeGroup{}
+	if err := f.client.Get(t.Context(), types.NamespacedName{Name: "gpu"}, group); err != nil {
+		t.Fatal(err)
+	}
+	group.Status.Outdated = 2
+	if err := f.client.Status().Update(t.Context(), group); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.reconcile(); err == nil || f.report.Outdated != 2 || !strings.Contains(f.report.Progress, "no answer") {
+		t.Errorf("after a restart: %v, %+v", err, f.report)
 	}
 }
 
 // TestReconcile_UnknownWhoCreates: nothing is done before it is known who creates Machines; beside machine-api-operator the old one goes first.
 func TestReconcile_UnknownWhoCreates(t *testing.T) {
 	f := newFixture(t, append(half(), newGroup())...)
-	f.reconciler.options.Creates = func() bool { return false }
+	f.replacer.Creates = func() bool { return false }
 	if result := f.reconciles(); result.RequeueAfter != retryBlocked {
 		t.Errorf("again in %s", result.RequeueAfter)
 	}
-	if report := f.report(); report.Reason != plan.ReasonSurgeUnavailable || report.Outdated != 2 {
+	if report := f.report; report.Reason != plan.ReasonSurgeUnavailable || report.Outdated != 2 {
 		t.Errorf("%+v", report)
 	}
 	f = newFixture(t, all([]client.Object{newGroup(), newSet(2)}, newPair("old-a", outdated), newPair("old-b", outdated))...)
-	f.reconciler.options = Options{Creates: func() bool { return false }, Others: func() bool { return true }}
+	f.replacer.Creates, f.replacer.Others = func() bool { return false }, func() bool { return true }
 	f.reconciles("patch Machine/old-a", "delete Machine/old-a")
 	f.reconciles()
 }
 
 // TestReconcile_SetWithoutGroup: marks that a group has left are removed.
 func TestReconcile_SetWithoutGroup(t *testing.T) {
-	set := types.NamespacedName{Namespace: "machines", Name: "a"}
 	f := newFixture(t, half()...)
-	f.reconcilesKey(set, "patch Machine/old-a")
-	f.reconcilesKey(set)
-	f.reconcilesKey(types.NamespacedName{Namespace: "machines", Name: "gone"})
+	f.reconcilesSet("a", "patch Machine/old-a")
+	f.reconcilesSet("a")
+	f.reconcilesSet("gone")
 	f = newFixture(t, append(half(), newGroup())...)
-	f.reconcilesKey(set)
-}
-
-func TestReports(t *testing.T) {
-	reports := &Reports{}
-	if reports.Of("a") != nil {
-		t.Error("there is a report")
-	}
-	reports.Set("a", "a", plan.Report{Outdated: 3})
-	if got := reports.Of("a"); got == nil || got.Outdated != 3 {
-		t.Errorf("%+v", got)
-	}
-	reports.Forget("a")
-	if reports.Of("a") != nil {
-		t.Error("it is still there")
-	}
+	f.reconcilesSet("a")
 }

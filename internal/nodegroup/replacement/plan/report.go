@@ -36,6 +36,18 @@ func Unavailable(group *v1alpha1.NodeGroup) (report Report) {
 	return report
 }
 
+// Unknown returns the Report of a group whose Machines cannot be read since the process began, because of an error or for a moment.
+func Unknown(group *v1alpha1.NodeGroup, err error) Report {
+	report := Report{Outdated: group.Status.Outdated, Replacing: Replaces(group) && !group.Spec.Suspend && group.Status.Outdated > 0}
+	if report.Replacing {
+		report.Progress = "it is not known which Machines are outdated"
+	}
+	if report.Replacing && err != nil {
+		report.Progress += ": " + err.Error()
+	}
+	return report
+}
+
 // unavailable is the message for ReasonSurgeUnavailable.
 const unavailable = "Drover replaces only Machines that it creates, and the capability machines is off, or has not started yet"
 

@@ -32,8 +32,9 @@ type limiter struct {
 // When counts a failure of an object and returns the delay of the next attempt: the backoff, or what the reconciliation asked for if that is sooner.
 func (l *limiter) When(request reconcile.Request) time.Duration {
 	delay := l.TypedRateLimiter.When(request)
-	if asked, found := l.requeues.LoadAndDelete(request); found {
-		delay = min(delay, asked.(time.Duration)) //nolint:forcetypeassert // see reconciler
+	value, _ := l.requeues.LoadAndDelete(request)
+	if asked, found := value.(time.Duration); found {
+		return min(delay, asked)
 	}
 	return delay
 }

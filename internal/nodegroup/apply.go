@@ -40,7 +40,6 @@ func (rc *reconciliation) apply(ctx context.Context, in *plan.Input, decision *p
 		return err
 	}
 	rc.admit(in, decision)
-	rc.keepHistory(ctx, requeue)
 	if !decision.Wake.IsZero() {
 		requeue.In(decision.Wake.Sub(rc.now))
 	}

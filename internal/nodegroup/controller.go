@@ -43,7 +43,7 @@ type Dependencies struct {
 	Metrics    *Metrics
 	Finder     *members.Finder
 	Admissions *nodes.Admissions
-	// History keeps what groups have declared; nil keeps nothing.
+	// History keeps what groups and MachineSets have declared; nil keeps nothing.
 	History *history.Store
 	// Replacer replaces outdated Machines; nil where none are replaced.
 	Replacer *replacement.Replacer
@@ -163,6 +163,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	}
 	state.reconciled, state.generation, state.annotations = now, observed.group.Generation, observed.group.Annotations
 	rc := &reconciliation{Reconciler: r, observation: observed, key: key, now: now, state: state}
+	var requeue controller.Requeue
+	rc.keepHistory(ctx, &requeue)
 	report, replaced := rc.replaceMachines(ctx)
 	metadata := rc.reconcileMetadata(ctx, report)
 	state.interval = intervalAfter(r.Clock.Since(now), report.Replacing)
@@ -170,7 +172,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		// The next attempt is when the queue says.
 		state.interval = 0
 	}
-	out := replaced.And(metadata)
+	out := controller.Outcome{Requeue: requeue}.And(replaced).And(metadata)
 	result, err := out.Result(key, r.conflicts)
 	if err != nil {
 		// One part does not wait for the other, which has failed.

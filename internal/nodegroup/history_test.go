@@ -1,6 +1,8 @@
 package nodegroup
 
 import (
+	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/record"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
@@ -69,5 +72,65 @@ func TestKeepHistory(t *testing.T) {
 		if writes != step.writes || events != step.events || requeue.Delay() != step.again {
 			t.Errorf("%s: writes %q, events %q, again in %s", step.name, writes, events, requeue.Delay())
 		}
+	}
+}
+
+// subjects returns what there are revisions of.
+func (r *replaced) subjects() string {
+	r.Helper()
+	var revisions appsv1.ControllerRevisionList
+	if err := r.client.List(r.Context(), &revisions); err != nil {
+		r.Fatal(err)
+	}
+	var names []string
+	for i := range revisions.Items {
+		names = append(names, revisions.Items[i].Annotations[history.AnnotationSubject])
+	}
+	slices.Sort(names)
+	return strings.Join(names, ", ")
+}
+
+// TestReconcile_HistoryOfMachineSetsThatAreGone: the history of a MachineSet goes after it, also of one that went while Drover did not run.
+func TestReconcile_HistoryOfMachineSetsThatAreGone(t *testing.T) {
+	group, stays, goes := newReplacing(), newSet(), newSet()
+	goes.Name, goes.UID = "goes", "uid-of-goes"
+	r := newReplaced(t, group, stays, goes)
+	store := &history.Store{Reader: r.client, Writer: r.client, Namespace: "drover-system", Owner: FieldOwner}
+	if _, err := store.Keep(t.Context(), history.OfMachineSet(group, "machines", "earlier"), []byte("{}"), "", 5); err != nil {
+		t.Fatal(err)
+	}
+	r.reconciler.History = store
+	const remove, all = "delete ControllerRevision", "MachineSet machines/a, MachineSet machines/earlier, MachineSet machines/goes, NodeGroup gpu"
+	for _, step := range []struct {
+		name   string
+		change func() error
+		after  time.Duration
+		want   string
+	}{
+		{"the API server fails", func() error { r.requests.Fail[remove] = errors.New("no"); return nil }, 0, all},
+		{"later", func() error { delete(r.requests.Fail, remove); return nil }, controller.CatchUp,
+			"MachineSet machines/a, MachineSet machines/goes, NodeGroup gpu"},
+		{"a MachineSet is deleted", func() error { return r.client.Delete(t.Context(), goes) }, time.Minute, "MachineSet machines/a, NodeGroup gpu"},
+		{"at rest", func() error { r.requests.Fail["list ControllerRevisionList"] = errors.New("no"); return nil }, time.Minute, ""},
+	} {
+		if err := step.change(); err != nil {
+			t.Fatal(err)
+		}
+		_, result, err := r.reconcile(step.after)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if step.want == "" {
+			if result.RequeueAfter != 0 {
+				t.Errorf("%s: the revisions are listed", step.name)
+			}
+			continue
+		}
+		if got := r.subjects(); got != step.want {
+			t.Errorf("%s: there are revisions of %s, want %s", step.name, got, step.want)
+		}
+	}
+	if known := r.reconciler.states.Peek(client.ObjectKeyFromObject(group)).history.revisions; len(known) != 2 {
+		t.Errorf("%d revisions are known", len(known))
 	}
 }

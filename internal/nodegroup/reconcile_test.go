@@ -185,8 +185,8 @@ func markedAs(value string) func(*machinev1beta1.Machine) {
 	return func(machine *machinev1beta1.Machine) { machine.Annotations[machineapi.DeleteAnnotation] = value }
 }
 
-// TestMachineToRequests: an event of a Machine that no group replaces, and that has none of Drover's marks, causes no reconciliation. One of them reads
-// all Machines of a MachineSet.
+// TestMachineToRequests: an event of a Machine that no group replaces, and that has none of Drover's marks, causes no reconciliation. One of them
+// reads all Machines of a MachineSet.
 func TestMachineToRequests(t *testing.T) {
 	for name, c := range map[string]struct {
 		groups  []client.Object

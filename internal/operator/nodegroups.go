@@ -111,7 +111,7 @@ func (b *builder) runNodeGroups(ctx context.Context, metrics nodeGroupMetrics, g
 	var replacer *replacement.Replacer
 	if machines && mayMakeMachines(b.settings) {
 		var err error
-		if replacer, err = b.replacer(ctx, metrics.replacements, revisions); err != nil {
+		if replacer, err = b.replacer(ctx, metrics.replacements); err != nil {
 			return err
 		}
 	}
@@ -138,7 +138,7 @@ func (b *builder) runNodeGroups(ctx context.Context, metrics nodeGroupMetrics, g
 }
 
 // replacer returns what replaces the outdated Machines of NodeGroups.
-func (b *builder) replacer(ctx context.Context, metrics *replacement.Metrics, revisions *history.Store) (*replacement.Replacer, error) {
+func (b *builder) replacer(ctx context.Context, metrics *replacement.Metrics) (*replacement.Replacer, error) {
 	version, err := expectations.StoreVersion(ctx, b.GetCache(), &machinev1beta1.Machine{})
 	if err != nil {
 		return nil, err
@@ -148,7 +148,7 @@ func (b *builder) replacer(ctx context.Context, metrics *replacement.Metrics, re
 		protection = b.guard.ForMachines()
 	}
 	return replacement.New(replacement.Dependencies{
-		Cache: b.GetCache(), Writer: b.GetClient(), Recorder: b.recorder, Metrics: metrics, History: revisions, Budgets: b.budgets,
+		Cache: b.GetCache(), Writer: b.GetClient(), Recorder: b.recorder, Metrics: metrics, Budgets: b.budgets,
 		Leases: b.leasesOf(machine.Holder), Guard: protection, Version: version, Live: live(b),
 		Protected: protected(b.settings.Metadata), Creates: b.linking.Load, Others: b.others.Load,
 	}), nil

@@ -37,7 +37,6 @@ func (rc *reconciliation) apply(ctx context.Context, decision *plan.Decision) (r
 		}
 		requeue.In(until.Sub(rc.Now))
 	}
-	rc.keepTemplates(ctx, &requeue)
 	err = rc.carryOut(ctx, decision, &requeue)
 	return requeue, err
 }

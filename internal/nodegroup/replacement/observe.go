@@ -23,8 +23,6 @@ import (
 // observation is what a reconciliation has read from the cache. The objects are the cache's own and must not be changed.
 type observation struct {
 	sets []machineSet
-	// existing are the names of all MachineSets in the namespace of the group's, by UID.
-	existing map[types.UID]string
 	// machines are those of all MachineSets, by UID.
 	machines map[types.UID]*machine
 	// pending reports that the cache does not show one of Drover's own writes.
@@ -48,13 +46,12 @@ type machine struct {
 
 // observe reads the Machines of a group's MachineSets.
 func (r *Replacer) observe(ctx context.Context, group *Group) (*observation, error) {
-	observed := &observation{machines: map[types.UID]*machine{}, existing: map[types.UID]string{}}
+	observed := &observation{machines: map[types.UID]*machine{}}
 	var sets machinev1beta1.MachineSetList
 	if err := r.Cache.List(ctx, &sets, client.InNamespace(group.Spec.Nodes.MachineSets.Namespace)); err != nil {
 		return nil, fmt.Errorf("listing MachineSets: %w", err)
 	}
 	for i := range sets.Items {
-		observed.existing[sets.Items[i].UID] = sets.Items[i].Name
 		if members.OfSet(group.All, &sets.Items[i]) != group.Group || sets.Items[i].DeletionTimestamp != nil {
 			continue
 		}

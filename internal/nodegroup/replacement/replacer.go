@@ -13,7 +13,6 @@ import (
 	"github.com/drover-io/drover/internal/controller"
 	"github.com/drover-io/drover/internal/disruption"
 	"github.com/drover-io/drover/internal/expectations"
-	"github.com/drover-io/drover/internal/nodegroup/history"
 	"github.com/drover-io/drover/internal/nodegroup/members"
 	"github.com/drover-io/drover/internal/nodegroup/replacement/plan"
 	"github.com/drover-io/drover/internal/nodelease"
@@ -40,8 +39,6 @@ type Dependencies struct {
 	Leases *nodelease.Leases
 	// Guard protects the control plane; nil protects nothing.
 	Guard quorum.Checker
-	// History keeps the templates of MachineSets; nil keeps nothing.
-	History *history.Store
 	// Version returns the newest resourceVersion that the cache of Machines has seen; nil where that is not known.
 	Version func() string
 	// Live asks the API server about own writes that the cache does not show for long; with nil they are dropped after a minute.
@@ -75,15 +72,14 @@ type State struct {
 	// waiting is the request that the budget has no place for; nil for none.
 	waiting *disruption.Request
 	// denied are the Machines that the API server does not let Drover delete, and when the next attempt is due.
-	denied  map[types.UID]time.Time
-	history historyState
+	denied map[types.UID]time.Time
 	// report is what was found last; nil for nothing yet.
 	report *plan.Report
 }
 
 // NewState returns the State of a group that is reconciled for the first time.
 func NewState() *State {
-	return &State{denied: map[types.UID]time.Time{}, history: historyState{kept: map[types.UID]keptTemplate{}}}
+	return &State{denied: map[types.UID]time.Time{}}
 }
 
 // Group is a NodeGroup as a reconciliation has observed it.
@@ -126,8 +122,7 @@ func (r *Replacer) Reconcile(ctx context.Context, group Group) (plan.Report, con
 // many. A MachineSet that belongs to one is left to that.
 func (r *Replacer) ReconcileSet(ctx context.Context, groups []*members.Group, key types.NamespacedName) controller.Outcome {
 	observed, err := r.observeSet(ctx, groups, key)
-	switch {
-	case err != nil || observed.pending:
+	if err != nil || observed.pending {
 		return waitFor(err)
 	}
 	return controller.Failed((&reconciliation{Replacer: r, observation: observed}).unmarkAll(ctx))

@@ -8,6 +8,8 @@ import (
 
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/drover-io/drover/internal/undecodable"
 )
 
 // TestKeepBackoff: an object that fails, asks to wait, and fails again is tried less and less often, until it succeeds.
@@ -59,6 +61,20 @@ func TestLimiter_DelayBesideAnError(t *testing.T) {
 		}
 		if got := limiter.When(request); got != step.want {
 			t.Errorf("with a delay of %s it is reconciled again in %s, want %s", step.delay, got, step.want)
+		}
+	}
+}
+
+// TestWaitForCorrection: an object that cannot be decoded is waited for, and what the reconciliation has asked for beside it comes before.
+func TestWaitForCorrection(t *testing.T) {
+	var asked time.Duration
+	reconciler := waitForCorrection(reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) {
+		return reconcile.Result{RequeueAfter: asked}, &undecodable.Error{Kind: "Machine", Name: "m"}
+	}))
+	for delay, want := range map[time.Duration]time.Duration{0: RetryDenied, time.Second: time.Second, time.Hour: RetryDenied} {
+		asked = delay
+		if result, err := reconciler.Reconcile(t.Context(), reconcile.Request{NamespacedName: key}); err != nil || result.RequeueAfter != want {
+			t.Errorf("with a delay of %s: again in %s, want %s: %v", delay, result.RequeueAfter, want, err)
 		}
 	}
 }

@@ -233,12 +233,9 @@ func (r *results) add(result reconcile.Result, err error) {
 	}
 }
 
-// merged returns the error of any layer, or the time of the first that is to be reconciled again.
+// merged returns the errors of the layers, and the time of the first that is to be reconciled again: it does not wait for one that has failed.
 func (r *results) merged() (reconcile.Result, error) {
-	if err := errors.Join(r.errs...); err != nil {
-		return reconcile.Result{}, err
-	}
-	return reconcile.Result{RequeueAfter: r.requeue.Delay()}, nil
+	return reconcile.Result{RequeueAfter: r.requeue.Delay()}, errors.Join(r.errs...)
 }
 
 // beginMachines begins the work on all Machines that name a Node; usually there is one.

@@ -179,10 +179,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if request.Namespace != "" {
 		return r.reconcileMachine(ctx, request.NamespacedName)
 	}
+	var results results
 	works, err := r.beginMachines(ctx, request.Name)
-	if err != nil {
-		return reconcile.Result{}, err
-	}
+	results.add(reconcile.Result{}, err)
 	var of *work // the one that writes the Node
 	inSet := false
 	for _, w := range works {
@@ -199,7 +198,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		w.writeMachine(ctx)
 	}
 	version, groupErr := r.writeNode(ctx, of, group, inSet)
-	var results results
 	for _, w := range works {
 		results.add(w.end(ctx))
 	}

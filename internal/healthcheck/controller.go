@@ -47,6 +47,8 @@ type Options struct {
 	// TemplateKinds are the kinds of remediation templates that may be used, written Kind.group. Requests of no other kind are created, listed or
 	// deleted.
 	TemplateKinds []string
+	// Absent knows which kinds of requests are not served; nil knows none.
+	Absent *Absent
 	// Live reads from the API server itself, any kind: remediation templates and requests, and what a cache is not good enough for. Nil is the cache.
 	Live client.Reader
 	// Guard protects the control plane; nil protects nothing.
@@ -96,7 +98,7 @@ func NewReconciler(
 	} else {
 		options.Live = cache
 	}
-	options.MaxInFlight = max(options.MaxInFlight, 1)
+	options.MaxInFlight, options.Absent = max(options.MaxInFlight, 1), cmp.Or(options.Absent, &Absent{})
 	r := &Reconciler{
 		cache: cache, writer: writer, recorder: recorder, metrics: metrics, options: options, clock: options.Clock,
 		versions: expectations.NewObjects(live, options.Clock),
@@ -104,7 +106,7 @@ func NewReconciler(
 			Live: live, Clock: options.Clock,
 		}),
 		conflicts: controller.NewConflicts(), failures: newByOwner[plan.StartFailures](), starts: newByOwner[time.Time](),
-		requests:  &Requests{Cache: cache, Live: options.Live, Client: writer, Kinds: options.TemplateKinds, Clock: options.Clock},
+		requests:  &Requests{Cache: cache, Live: options.Live, Client: writer, Kinds: options.TemplateKinds, Absent: options.Absent, Clock: options.Clock},
 		startTime: options.Clock.Now(),
 	}
 	r.states = controller.NewStates(newState, func(_ types.NamespacedName, uid types.UID, _ *state) { r.versions.Forget(string(uid)) })

@@ -126,6 +126,7 @@ func prepareRequest(observed *external, r *plan.Remediation) (*unstructured.Unst
 func (rc *reconciliation) createRequest(ctx context.Context, observed *external, request *unstructured.Unstructured, r *plan.Remediation) outcome {
 	kind, name := observed.kind.Kind, r.Machine.Name
 	err := rc.writer.Create(ctx, request, fieldOwner)
+	rc.requests.Absent.remove(observed.kind.GroupKind())
 	class := status.Classify(err)
 	rc.metrics.attempts.WithLabelValues(string(plan.ByTemplate), string(class)).Inc()
 	switch {

@@ -26,12 +26,42 @@ type Requests struct {
 	Client      client.Client
 	// Kinds are those of the templates that may be used; without any, nothing is read.
 	Kinds []string
+	// Absent knows which of them are not served.
+	Absent *Absent
 	// Clock returns the time; nil is the real clock.
 	Clock clock.PassiveClock
+}
 
-	mu sync.Mutex
-	// absent has when the API server was found not to serve a kind: to ask costs requests for all that it serves.
-	absent map[schema.GroupKind]time.Time
+// Absent knows kinds that the API server does not serve: to ask costs requests for all that it serves. All who list requests have the same one, so that
+// none overlooks what another one has just created. The zero value knows none.
+type Absent struct {
+	mu    sync.Mutex
+	kinds map[schema.GroupKind]time.Time
+}
+
+// has reports whether a kind was not served a moment ago.
+func (a *Absent) has(kind schema.GroupKind, now time.Time) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	at, found := a.kinds[kind]
+	age := now.Sub(at)
+	return found && age >= 0 && age < absentTime
+}
+
+func (a *Absent) put(kind schema.GroupKind, now time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.kinds == nil {
+		a.kinds = map[schema.GroupKind]time.Time{}
+	}
+	a.kinds[kind] = now
+}
+
+// remove has a kind looked for again.
+func (a *Absent) remove(kind schema.GroupKind) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.kinds, kind)
 }
 
 // absentTime is how long a kind that the API server does not serve is not looked for. For longer, a budget counts the admission of a remediation.
@@ -67,35 +97,18 @@ func (r *Requests) List(ctx context.Context, namespace string) (found []disrupti
 
 // served returns a kind at the version that the API server prefers; empty for one that it does not serve.
 func (r *Requests) served(kind schema.GroupKind) (schema.GroupVersionKind, error) {
-	if r.isAbsent(kind) {
+	if r.Absent.has(kind, r.now()) {
 		return schema.GroupVersionKind{}, nil
 	}
 	mapping, err := r.Client.RESTMapper().RESTMapping(kind)
 	switch {
 	case meta.IsNoMatchError(err):
-		r.setAbsent(kind)
+		r.Absent.put(kind, r.now())
 		return schema.GroupVersionKind{}, nil
 	case err != nil:
 		return schema.GroupVersionKind{}, err
 	}
 	return mapping.GroupVersionKind, nil
-}
-
-func (r *Requests) isAbsent(kind schema.GroupKind) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	at, found := r.absent[kind]
-	age := r.now().Sub(at)
-	return found && age >= 0 && age < absentTime
-}
-
-func (r *Requests) setAbsent(kind schema.GroupKind) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.absent == nil {
-		r.absent = map[schema.GroupKind]time.Time{}
-	}
-	r.absent[kind] = r.now()
 }
 
 func (r *Requests) now() time.Time {

@@ -96,7 +96,9 @@ func TestRequests_List(t *testing.T) {
 	}
 	s := newFixture(t, Options{}, objects...)
 	lists, mapper := &countingLists{Reader: s.client}, &countingMapper{RESTMapper: s.client.RESTMapper()}
-	requests := &Requests{Cache: s.client, Live: lists, Client: &mapped{s.client, mapper}, Kinds: plan.DefaultTemplateKinds(), Clock: s.clock}
+	requests := &Requests{
+		Cache: s.client, Live: lists, Client: &mapped{s.client, mapper}, Kinds: plan.DefaultTemplateKinds(), Absent: &Absent{}, Clock: s.clock,
+	}
 	for range 3 {
 		found, err := requests.List(t.Context(), namespace)
 		if err != nil || len(found) != 1 || found[0].UID != "uid-of-m0" {
@@ -110,6 +112,13 @@ func TestRequests_List(t *testing.T) {
 	s.advance(absentTime)
 	if _, err := requests.List(t.Context(), namespace); err != nil || mapper.failed == 0 {
 		t.Errorf("a kind that is served later is not found: %v", err)
+	}
+	mapper.failed = 0
+	kind := plan.DefaultTemplateKinds()[1]
+	_, created := plan.RequestKindOf(kind)
+	requests.Absent.remove(created)
+	if _, err := requests.List(t.Context(), namespace); err != nil || mapper.failed != 1 {
+		t.Errorf("a kind of which a request was created is looked up %d times, %v", mapper.failed, err)
 	}
 }
 

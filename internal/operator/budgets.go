@@ -36,7 +36,7 @@ func (m *membership) GroupOf(ctx context.Context, node string) (string, error) {
 
 // newBudgets returns the budgets of all NodeGroups; nil if --controllers does not enable them. machines reports whether Drover serves Machines.
 func newBudgets(
-	mgr manager.Manager, configuration *config.DroverConfiguration, groups *membership, machines func() bool,
+	mgr manager.Manager, configuration *config.DroverConfiguration, groups *membership, absent *healthcheck.Absent, machines func() bool,
 ) (*disruption.Budgets, error) {
 	if !settings.Enabled(configuration.Controllers, nodegroup.Name) {
 		return nil, nil
@@ -46,7 +46,7 @@ func newBudgets(
 	if err != nil {
 		return nil, err
 	}
-	requests := &healthcheck.Requests{Cache: mgr.GetCache(), Live: anything, Client: anything}
+	requests := &healthcheck.Requests{Cache: mgr.GetCache(), Live: anything, Client: anything, Absent: absent}
 	if settings.Enabled(configuration.Controllers, machinesName) {
 		requests.Kinds = configuration.Machines.Remediation.TemplateKinds
 	}

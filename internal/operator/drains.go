@@ -17,6 +17,7 @@ import (
 	"github.com/drover-io/drover/internal/disruption"
 	"github.com/drover-io/drover/internal/drain/engine"
 	"github.com/drover-io/drover/internal/expectations"
+	"github.com/drover-io/drover/internal/healthcheck"
 	"github.com/drover-io/drover/internal/metadata/pace"
 	"github.com/drover-io/drover/internal/nodelease"
 	"github.com/drover-io/drover/internal/pages"
@@ -48,6 +49,8 @@ type builder struct {
 	// budgets are those of NodeGroups, groups knows which Nodes these have. budgets is nil where NodeGroups are not enabled.
 	budgets *disruption.Budgets
 	groups  *membership
+	// absent are the kinds of remediation requests that are not served.
+	absent healthcheck.Absent
 	// nodes runs what writes the metadata of Nodes.
 	nodes *nodeMetadata
 
@@ -65,7 +68,7 @@ func newBuilder(
 		leases: newLeases(mgr), linked: make(chan struct{}, 1), groups: &membership{},
 		limiter: pace.NewLimiter(*settings.Metadata.WritesPerSecond, *settings.Metadata.WritesBurst), pages: pages.NewReader(mgr.GetAPIReader()),
 	}
-	b.budgets, err = newBudgets(mgr, settings, b.groups, b.linking.Load)
+	b.budgets, err = newBudgets(mgr, settings, b.groups, &b.absent, b.linking.Load)
 	return b, err
 }
 

@@ -125,6 +125,7 @@ func (b *builder) checkOptions(live client.Client, dependencies *machine.Depende
 	return healthcheck.Options{
 		Workers: checkWorkers, Live: live, Guard: dependencies.Guard, Leases: dependencies.Lease, Budgets: b.budgets,
 		Limits: checkplan.Limits{MaxInFlight: r.MaxInFlight, MinInterval: r.MinInterval.Duration}, TemplateKinds: r.TemplateKinds,
+		Absent: &b.absent,
 	}
 }
 

@@ -35,8 +35,8 @@ func TestStatusWait(t *testing.T) {
 
 func TestStatusTimeout(t *testing.T) {
 	p := newMachineSet(t, 2, map[string]string{"tier": "gold"})
-	got := p.drover("status", "--wait", "--timeout", "1s")
-	if got.code != 1 || !strings.Contains(got.errors, "timed out after 1s: MachineSet "+p.name+" has 2 of 2 Machines pending") {
+	got := p.drover("status", "--wait", "--timeout", "5s")
+	if got.code != 1 || !strings.Contains(got.errors, "timed out after 5s: MachineSet "+p.name+" has 2 of 2 Machines pending") {
 		t.Errorf("%+v", got)
 	}
 }

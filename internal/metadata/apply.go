@@ -50,8 +50,8 @@ func (w *work) writeMachine(ctx context.Context) {
 	}
 }
 
-// writeNode writes a Node for its MachineSet and its NodeGroup, in one patch where it can: w and group may be nil, and what may not be written yet is
-// left out. inSet reports that the Node has a MachineSet. It returns what has come of it for the group.
+// writeNode writes a Node for its MachineSet and its NodeGroup, in one patch if both have something to write. w and group may be nil. inSet reports
+// that the Node has a MachineSet. version and err are the result for the group.
 func (r *Reconciler) writeNode(ctx context.Context, w *work, group *nodes.Work, inSet bool) (version string, err error) {
 	set, ofGroup := w.nodeWrite(), groupWrite(group)
 	if set != nil && group != nil && group.Concerned() {
@@ -62,23 +62,23 @@ func (r *Reconciler) writeNode(ctx context.Context, w *work, group *nodes.Work, 
 	}
 	if set != nil && ofGroup != nil {
 		if set.node.ResourceVersion != ofGroup.node.ResourceVersion {
-			// One of them has seen an older Node.
+			// One layer has observed an older Node.
 			group.Postpone(controller.CatchUp)
 			ofGroup = nil
 		} else {
 			set.change.Group = ofGroup.change.Group
 			version, err = r.patchNode(ctx, set)
 			if status.Classify(err) != status.Denied {
-				w.finishNode(err)
+				w.finishNode(ctx, err)
 				return version, err
 			}
-			// What one of them declares may be what the API server denies.
+			// The API server may deny what one layer declares. The other layer does not wait for that.
 			set.change.Group = nil
 		}
 	}
 	if set != nil {
 		_, err := r.patchNode(ctx, set)
-		w.finishNode(err)
+		w.finishNode(ctx, err)
 	}
 	if ofGroup != nil {
 		return r.patchNode(ctx, ofGroup)
@@ -189,10 +189,9 @@ func (rc *reconciliation) writeMachine(ctx context.Context, decision *plan.Decis
 }
 
 // finishNode notes what has come of the write of the Node.
-func (w *work) finishNode(err error) {
+func (w *work) finishNode(ctx context.Context, err error) {
 	rc, change := w.rc, w.decision.Node
-	class := status.Classify(err)
-	rc.metrics.writes.WithLabelValues("node", string(class)).Inc()
+	class := rc.count(ctx, "node", rc.node.Name, err)
 	rewrites := rc.rewritesRecord(&w.decision) || rc.rewritesNode(&w.decision)
 	out := written{class: class, err: err, object: rc.node, wroteNode: class == status.OK}
 	if out.wroteNode {
@@ -223,12 +222,17 @@ func (rc *reconciliation) patch(
 	ctx context.Context, kind string, uid types.UID, target *metav1.PartialObjectMetadata, patch client.Patch, expected func() expectations.Write,
 ) (status.Class, error) {
 	err := rc.send(ctx, uid, target, patch, expected)
+	return rc.count(ctx, kind, target.Name, err), err
+}
+
+// count counts and logs a write for the MachineSet.
+func (rc *reconciliation) count(ctx context.Context, kind, name string, err error) status.Class {
 	class := status.Classify(err)
 	rc.metrics.writes.WithLabelValues(kind, string(class)).Inc()
 	if class == status.OK {
-		log.FromContext(ctx).V(1).Info("patched", "kind", kind, "name", target.Name, "machineset", rc.setName())
+		log.FromContext(ctx).V(1).Info("patched", "kind", kind, "name", name, "machineset", rc.setName())
 	}
-	return class, err
+	return class
 }
 
 // metadataOf returns an object by which the API server is asked for metadata only.

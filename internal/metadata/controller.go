@@ -72,7 +72,7 @@ type Reconciler struct {
 	protected   ownership.Protected
 	link        func() bool
 	linkChanged <-chan struct{}
-	// awaitsGroups is that of the Options.
+	// awaitsGroups reports that NodeGroups are served and groups is to come.
 	awaitsGroups func() bool
 	clock        clock.PassiveClock
 	machineSets  *machineSets
@@ -173,8 +173,8 @@ func (o written) and(next written) written {
 var _ reconcile.Reconciler = (*Reconciler)(nil)
 
 // Reconcile makes a Node, and the Machine that names it, carry what their MachineSet and NodeGroup declare. A request with a namespace is for a
-// Machine without a Node. The Machine and its Node are written in one go: which entries of the Node are Drover's follows from the Machine before its
-// change.
+// Machine without a Node. One reconciliation writes the Machine and then the Node: the Machine's old values show which of the Node's entries are
+// Drover's.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	if request.Namespace != "" {
 		return r.reconcileMachine(ctx, request.NamespacedName)
@@ -182,7 +182,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	var results results
 	works, err := r.beginMachines(ctx, request.Name)
 	results.add(reconcile.Result{}, err)
-	var of *work // the one that writes the Node
+	var of *work // writes the Node
 	inSet := false
 	for _, w := range works {
 		inSet = inSet || w.rc != nil && w.rc.set != nil
@@ -219,7 +219,7 @@ func (r *Reconciler) reconcileMachine(ctx context.Context, key types.NamespacedN
 	return w.end(ctx)
 }
 
-// results are those of the layers of a Node.
+// results collects the results of a Node's layers.
 type results struct {
 	requeue controller.Requeue
 	errs    []error
@@ -231,7 +231,7 @@ func (r *results) add(result reconcile.Result, err error) {
 	}
 }
 
-// merged returns the errors of the layers, and the time of the first that is to be reconciled again: it does not wait for one that has failed.
+// merged returns the errors of the layers, and the earliest time at which a layer is to be reconciled again. A layer does not wait for a failed one.
 func (r *results) merged() (reconcile.Result, error) {
 	return reconcile.Result{RequeueAfter: r.requeue.Delay()}, errors.Join(r.errs...)
 }
@@ -310,7 +310,7 @@ func (w *work) end(ctx context.Context) (reconcile.Result, error) {
 func (rc *reconciliation) decide() (decision plan.Decision, requeue controller.Requeue) {
 	in := plan.Input{
 		Machine: rc.machine, Node: rc.node, NodeShared: rc.nodeShared, Protected: rc.protected, Link: rc.link(), Now: rc.now,
-		Declaration: rc.set.declared(), Lower: rc.lower,
+		Declaration: rc.set.declared(), Group: rc.group,
 	}
 	if rc.contention.Any() {
 		in.Contended = func(target plan.Target, kind ownership.Kind, key string) bool {

@@ -30,9 +30,9 @@ type observation struct {
 	// node is the Machine's Node; nil for none. nodeShared reports that another Machine names the same one.
 	node       *corev1.Node
 	nodeShared bool
-	// lower is what there is of the Node's NodeGroup, as far as it matters. refused reports that the Node does not get the taints that are guarded: no
-	// NodeGroup decides about them.
-	lower   plan.Lower
+	// group is what the Node has from its NodeGroup, as far as the decision depends on it.
+	group plan.GroupLayer
+	// refused reports that the Node does not get its guarded taints, because no NodeGroup decides about them.
 	refused bool
 	// pending reports that the cache does not show Drover's own last write of the Machine or its Node.
 	pending bool
@@ -40,7 +40,7 @@ type observation struct {
 
 // namedNode is a Node with the Machines that name it in status.nodeRef.
 type namedNode struct {
-	// node is nil where there is none of that name.
+	// node is nil if no Node has the name.
 	node     *corev1.Node
 	machines []machinev1beta1.Machine
 	// active is how many of the Machines are not being deleted.
@@ -113,15 +113,15 @@ func (r *Reconciler) observeMachine(ctx context.Context, machine *machinev1beta1
 		observed.node, observed.nodeShared = on.node, on.active > 1
 		observed.pending = observed.pending || r.versions.Pending(ctx, on.node)
 	}
-	return observed, r.observeLower(ctx, observed)
+	return observed, r.observeGroup(ctx, observed)
 }
 
 // errGroups is the cause of the conflict while it is not known which NodeGroup a Node has.
 var errGroups = errors.New("the capability node-groups has not started yet")
 
-// observeLower finds out what there is of the NodeGroup of the Node.
-func (r *Reconciler) observeLower(ctx context.Context, observed *observation) (err error) {
-	if observed.node == nil || !plan.AsksLower(observed.node, observed.set.declared()) {
+// observeGroup reads what the Node has from its NodeGroup.
+func (r *Reconciler) observeGroup(ctx context.Context, observed *observation) (err error) {
+	if observed.node == nil || !plan.DependsOnGroup(observed.node, observed.set.declared()) {
 		return nil
 	}
 	switch {
@@ -130,7 +130,7 @@ func (r *Reconciler) observeLower(ctx context.Context, observed *observation) (e
 		if observed.set != nil {
 			set = observed.set.UID
 		}
-		if observed.lower, err = r.groups.Finder.Lower(ctx, observed.node, set); err != nil {
+		if observed.group, err = r.groups.Finder.GroupLayer(ctx, observed.node, set); err != nil {
 			return err
 		}
 	case r.awaitsGroups():
@@ -144,20 +144,21 @@ func (r *Reconciler) observeLower(ctx context.Context, observed *observation) (e
 // Nodes.
 const recheckGuard = time.Minute
 
-// guard leaves out the taints that need no guard, and adds those that the Node does not get since it has no NodeGroup. A Machine that was created
-// with such a taint has its Node registered with it, so that a new Node is not guarded against that: no Pod came before it.
+// guard corrects which taints the NodeGroup guards. A new Node needs no guard against a taint that its Machine was created with: the kubelet has
+// registered the Node with the taint, and no Pod came before. A Node without a NodeGroup gets no taint with the effect NoExecute if the configuration
+// refuses that.
 func (r *Reconciler) guard(observed *observation) {
 	if observed.set == nil {
 		return
 	}
-	node, lower := observed.node, &observed.lower
-	if lower.Group == "" && r.refusesNoExecute {
-		lower.Guarded = observed.set.declaration.LackedNoExecute(node)
+	node, layer := observed.node, &observed.group
+	if layer.Name == "" && r.refusesNoExecute {
+		layer.Guarded = observed.set.declaration.LackedNoExecute(node)
 	}
-	if lower.Guarded.Len() > 0 && node.Annotations[ownership.AnnotationRecord] == "" && r.clock.Now().Sub(node.CreationTimestamp.Time) < newNodeAge {
+	if layer.Guarded.Len() > 0 && node.Annotations[ownership.AnnotationRecord] == "" && r.clock.Now().Sub(node.CreationTimestamp.Time) < newNodeAge {
 		created := ownership.TaintEntries(observed.machine.Spec.Taints)
 		maps.DeleteFunc(created, func(id, value string) bool { return observed.set.declaration.Desired[ownership.Taint][id] != value })
-		lower.Guarded = lower.Guarded.Minus(ownership.KeysOf(created))
+		layer.Guarded = layer.Guarded.Minus(ownership.KeysOf(created))
 	}
-	observed.refused = lower.Group == "" && lower.Guarded.Len() > 0
+	observed.refused = layer.Name == "" && layer.Guarded.Len() > 0
 }

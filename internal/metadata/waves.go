@@ -168,7 +168,7 @@ func (w *waves) nodesOf(ctx context.Context, set *machineSet) (nodes []rollout.N
 		}
 		if node := w.nodeOf(observed, key); node.Metadata.Reached || node.Metadata.Change.Write {
 			nodes = append(nodes, node)
-			held = held.Union(observed.lower.Guarded)
+			held = held.Union(observed.group.Guarded)
 		}
 	}
 	return nodes, held, nil

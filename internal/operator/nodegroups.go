@@ -132,7 +132,7 @@ func (b *builder) runNodeGroups(ctx context.Context, metrics nodeGroupMetrics, g
 		Cache: b.GetCache(), Recorder: b.recorder, Metrics: metrics.nodes, Finder: finder, Admissions: admissions, Guard: guard, Live: live(b),
 	}, nodes.Options{Limiter: b.limiter, Protected: protected(settings), Machines: served})
 	group.Go(func() error {
-		return b.nodes.serve(ctx, func(parts *nodeParts) { parts.groups = layer }, func(parts *nodeParts) { parts.groups = nil })
+		return b.nodes.serve(ctx, func(parts *nodeParts) { parts.groups = layer })
 	})
 	return group.Wait()
 }

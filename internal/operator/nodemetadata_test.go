@@ -36,12 +36,12 @@ func (s *servedParts) serveTemplates(t *testing.T) (end context.CancelFunc, ende
 	ctx, end := context.WithCancel(t.Context())
 	ended = make(chan error, 1)
 	go func() {
-		ended <- s.serve(ctx, func(parts *nodeParts) { parts.templates = true }, func(parts *nodeParts) { parts.templates = false })
+		ended <- s.serve(ctx, func(parts *nodeParts) { parts.templates = true })
 	}()
 	return end, ended
 }
 
-// TestNodeMetadata_Serve: one controller runs with the layers that capabilities serve, and outlives the one that has begun it.
+// TestNodeMetadata_Serve: one controller runs with the layers that capabilities serve, and goes on when the capability ends that began it.
 func TestNodeMetadata_Serve(t *testing.T) {
 	s, layer := newServedParts(), &nodes.Layer{}
 	end, ended := s.serveTemplates(t)
@@ -51,7 +51,7 @@ func TestNodeMetadata_Serve(t *testing.T) {
 	groups, endGroups := context.WithCancel(t.Context())
 	endedGroups := make(chan error, 1)
 	go func() {
-		endedGroups <- s.serve(groups, func(parts *nodeParts) { parts.groups = layer }, func(parts *nodeParts) { parts.groups = nil })
+		endedGroups <- s.serve(groups, func(parts *nodeParts) { parts.groups = layer })
 	}()
 	if parts := <-s.runs; parts != (nodeParts{true, layer}) {
 		t.Fatalf("with NodeGroups it goes on with %+v", parts)
@@ -74,5 +74,27 @@ func TestNodeMetadata_Fails(t *testing.T) {
 	s.fail <- no
 	if err := <-ended; !errors.Is(err, no) {
 		t.Errorf("it ends with %v", err)
+	}
+}
+
+// TestNodeMetadata_ProcessEnds: when the process loses its lease, all capabilities end at once. No run may begin after that.
+func TestNodeMetadata_ProcessEnds(t *testing.T) {
+	s, layer := newServedParts(), &nodes.Layer{}
+	leads, lost := context.WithCancel(t.Context())
+	ended := make(chan error, 2)
+	for _, add := range []func(*nodeParts){
+		func(parts *nodeParts) { parts.templates = true }, func(parts *nodeParts) { parts.groups = layer },
+	} {
+		go func() { ended <- s.serve(leads, add) }()
+		<-s.runs
+	}
+	lost()
+	for range 2 {
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+	if len(s.runs) > 0 || s.running() != nil {
+		t.Errorf("%d runs have begun", len(s.runs))
 	}
 }

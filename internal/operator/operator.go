@@ -215,7 +215,7 @@ func (b *builder) metadata() ([]capability, error) {
 		own:     []client.Object{&machinev1beta1.MachineSet{}, &machinev1beta1.Machine{}},
 		prepare: func(ctx context.Context) error { return metadata.Index(ctx, b.indexes) },
 		run: func(ctx context.Context) error {
-			return b.nodes.serve(ctx, func(parts *nodeParts) { parts.templates = true }, func(parts *nodeParts) { parts.templates = false })
+			return b.nodes.serve(ctx, func(parts *nodeParts) { parts.templates = true })
 		},
 	}}, nil
 }

@@ -176,8 +176,8 @@ func Objects(ctx context.Context, c client.Reader, namespace string) (plan.Objec
 	return objects, err
 }
 
-// LowerOf returns a function that returns what there is of the NodeGroup of a Node; nil where the cluster has no NodeGroups.
-func LowerOf(ctx context.Context, c client.Reader, objects *plan.Objects) (of func(node *corev1.Node) plan.Lower, err error) {
+// GroupLayerOf returns a function that returns what there is of the NodeGroup of a Node; nil where the cluster has no NodeGroups.
+func GroupLayerOf(ctx context.Context, c client.Reader, objects *plan.Objects) (of func(node *corev1.Node) plan.GroupLayer, err error) {
 	groups, err := List[*drover.NodeGroup](ctx, c, "")
 	if err != nil || len(groups) == 0 {
 		if IsNotServed(err) {
@@ -190,12 +190,12 @@ func LowerOf(ctx context.Context, c client.Reader, objects *plan.Objects) (of fu
 	if err != nil {
 		return nil, err
 	}
-	return func(node *corev1.Node) (lower plan.Lower) {
+	return func(node *corev1.Node) (layer plan.GroupLayer) {
 		// A snapshot is read without errors.
 		if assignment, err := finder.Assign(ctx, sorted, node); err == nil {
-			lower = assignment.Lower(sorted)
+			layer = assignment.GroupLayer(sorted)
 		}
-		return lower
+		return layer
 	}, nil
 }
 

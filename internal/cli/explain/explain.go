@@ -80,7 +80,7 @@ func (o *options) run(ctx context.Context, c client.WithWatch, args []string) er
 	objects.Sets, objects.Machines, undeclared = cmdutil.Declaring(ctx, c, o.Namespace())
 	assignment, unknown := assignmentOf(ctx, c, node, &objects, undeclared)
 	if assignment != nil {
-		objects.LowerOf = func(*corev1.Node) plan.Lower { return assignment.Lower(nil) }
+		objects.GroupLayerOf = func(*corev1.Node) plan.GroupLayer { return assignment.GroupLayer(nil) }
 	}
 	survey := plan.SurveyOf(objects, o.protect.Protected(), o.Now())
 	explanation := view.NewNodeExplanation(node, assignment, survey, o.protect.Protected(), o.Now())

@@ -120,7 +120,7 @@ func (o *options) planSets(ctx context.Context, c client.WithWatch, names []stri
 			names = append(names, manifest.content.GetName())
 		}
 	}
-	objects.LowerOf, objects.GroupsUnknown = cmdutil.LowerOf(ctx, c, &objects)
+	objects.GroupLayerOf, objects.GroupsUnknown = cmdutil.GroupLayerOf(ctx, c, &objects)
 	survey, err := o.Survey(objects, &o.protect, names)
 	if err != nil {
 		return err

@@ -6,7 +6,7 @@ import (
 	"github.com/drover-io/drover/internal/status"
 )
 
-// Reasons of the events on Nodes. They are those of Nodes of MachineSets.
+// Reasons of the events on Nodes. The controller of metadata emits the first four for MachineSets, too.
 const (
 	// EventConflict: another writer set a declared key first.
 	EventConflict = "MetadataConflict"

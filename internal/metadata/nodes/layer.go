@@ -22,7 +22,7 @@ import (
 	"github.com/drover-io/drover/internal/status"
 )
 
-// Dependencies are what the controller works with.
+// Dependencies are what a Layer works with.
 type Dependencies struct {
 	// Cache reads Nodes and, where they are served, Machines and MachineSets.
 	Cache    client.Reader
@@ -39,9 +39,9 @@ type Dependencies struct {
 	Clock clock.PassiveClock
 }
 
-// Options configure the controller.
+// Options configure a Layer.
 type Options struct {
-	// Limiter bounds the rate of writes together with those of other controllers.
+	// Limiter bounds the rate of all writes of metadata.
 	Limiter *pace.Limiter
 	// Protected are the keys that belong to the system.
 	Protected ownership.Protected
@@ -96,7 +96,7 @@ func NewLayer(dependencies Dependencies, options Options) *Layer {
 	}
 }
 
-// Shared returns what knows the last writes of Nodes, and which keys another writer keeps changing: for all layers of a Node together.
+// Shared returns the memory of Drover's last writes of Nodes, and of the keys that another writer keeps changing. All layers of a Node share it.
 func (l *Layer) Shared() (*expectations.Objects, *pace.Contention) {
 	return l.versions, l.contention
 }
@@ -128,7 +128,7 @@ type written struct {
 	requeue   controller.Requeue
 }
 
-// Work is what a reconciliation of a Node does about its NodeGroup. End has to be called.
+// Work is what a reconciliation does for a Node's NodeGroup. The caller writes the Change if Node is not nil, and calls End in any case.
 type Work struct {
 	rc       *reconciliation
 	decision metadataplan.GroupDecision
@@ -138,8 +138,8 @@ type Work struct {
 	err      error
 }
 
-// Begin decides what a Node gets from its NodeGroup, and what is given back that a group declared which the Node has left. isTurn reports that the
-// Node is written for its MachineSet, whose turn is its own.
+// Begin decides what a Node gets from its NodeGroup, and what a NodeGroup that the Node has left takes back. isTurn reports that the Node is written
+// for its MachineSet anyway, and need not wait for a turn of its own.
 func (l *Layer) Begin(ctx context.Context, request reconcile.Request, isTurn bool) *Work {
 	l.Admissions.beginWrite(request.Name)
 	observed, err := l.observe(ctx, request.Name)

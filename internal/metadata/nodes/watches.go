@@ -22,7 +22,7 @@ import (
 	"github.com/drover-io/drover/internal/watch"
 )
 
-// Sources are the watches beside that of Nodes, each with its reason.
+// Sources are the watches, each with its reason. The controller of metadata watches Nodes itself.
 func (l *Layer) Sources(cache ctrlcache.Cache) []source.Source {
 	sources := []source.Source{
 		// A roll-out reaches the Node, or its group changes.

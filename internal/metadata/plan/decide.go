@@ -25,8 +25,8 @@ type Input struct {
 	Protected ownership.Protected
 	// Link is whether the Node is to name its Machine, which is nodelink's task where another one runs.
 	Link bool
-	// Lower is what there is of the Node's NodeGroup; it is read only where AsksLower says so.
-	Lower Lower
+	// Group is what the Node has from its NodeGroup. It is read only if DependsOnGroup says so.
+	Group GroupLayer
 	// Contended reports keys that another writer keeps changing and that are left alone for now; nil for none.
 	Contended func(target Target, kind ownership.Kind, key string) bool
 	// Now is the time of the decision.
@@ -194,7 +194,7 @@ func (f *facts) settled(out *Decision) (state State, reason string) {
 	case f.in.Node.DeletionTimestamp != nil:
 		return Pending, "the Node is being deleted"
 	case out.AwaitsGuard:
-		return Pending, "NodeGroup " + f.in.Lower.Group + " guards taints that the Node lacks"
+		return Pending, "NodeGroup " + f.in.Group.Name + " guards taints that the Node lacks"
 	case slices.ContainsFunc(out.Problems, func(p Problem) bool { return !out.fixes(p) }):
 		return RefusedState, ""
 	}

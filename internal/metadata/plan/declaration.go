@@ -32,6 +32,13 @@ const (
 // Entries are keys with values by kind; taints are named "key:Effect".
 type Entries map[ownership.Kind]map[string]string
 
+// EntriesOf returns the labels, annotations and taints of a Node. The maps of labels and annotations are the Node's own.
+func EntriesOf(node *corev1.Node) Entries {
+	return Entries{
+		ownership.Label: node.Labels, ownership.Annotation: node.Annotations, ownership.Taint: ownership.TaintEntries(node.Spec.Taints),
+	}
+}
+
 // Declaration is what a MachineSet or NodeGroup declares, validated.
 type Declaration struct {
 	// Key is the namespace and name of the MachineSet, or the name of the NodeGroup.

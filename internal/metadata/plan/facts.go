@@ -42,9 +42,7 @@ func newFacts(in Input) (*facts, problemList) {
 	}
 	if node := in.Node; node != nil {
 		f.nodeRecord = problems.readRecord(OnNode, node.Annotations)
-		f.nodeLive = Entries{
-			ownership.Label: node.Labels, ownership.Annotation: node.Annotations, ownership.Taint: ownership.TaintEntries(node.Spec.Taints),
-		}
+		f.nodeLive = EntriesOf(node)
 		text, ok := node.Annotations[ownership.AnnotationCustomLabels]
 		f.hasCustomLabels, f.customLabels = ok, ownership.ParseCustomLabels(text)
 		f.firstWrite = !ok && (node.Annotations[ownership.AnnotationRecord] == "" || isRecordUpdate(f.nodeRecord))
@@ -128,7 +126,7 @@ func (f *facts) recordContended(target Target, problems *problemList) bool {
 
 // isGuarded reports whether the Node gets a key from its NodeGroup.
 func (f *facts) isGuarded(kind ownership.Kind, key string) bool {
-	return kind == ownership.Taint && f.in.Lower.Guarded.Has(key) && !f.in.Protected.Of(kind)(key)
+	return kind == ownership.Taint && f.in.Group.Guarded.Has(key) && !f.in.Protected.Of(kind)(key)
 }
 
 // lacksGuarded reports whether the Node has not got a key yet that it gets from its NodeGroup. Until then the Machine does not get it either: on
@@ -144,17 +142,17 @@ func (f *facts) lacksGuarded(kind ownership.Kind, key string) bool {
 // awaitsGuard reports whether the Node lacks any taint that it gets from its NodeGroup, and adds a problem for each; also for those that it does not
 // get, since it has none.
 func (f *facts) awaitsGuard(problems *problemList) (awaits bool) {
-	for key := range f.in.Lower.Guarded {
+	for key := range f.in.Group.Guarded {
 		switch {
 		case !f.lacksGuarded(ownership.Taint, key), f.isOnce(key) && !f.firstWrite:
-		case f.in.Lower.Group == "":
+		case f.in.Group.Name == "":
 			problems.add(ownership.Taint, key, NoExecuteRefused, "taint %q is held back: Kubernetes would delete the Pods that do not tolerate it "+
 				"without regard to their PodDisruptionBudgets, and metadata.rollout.noExecute.policy of the configuration is Refuse; create a NodeGroup "+
 				"that selects the MachineSet by spec.nodes.machineSets, and Drover evicts them first", key)
 		default:
 			awaits = true
 			problems.add(ownership.Taint, key, NoExecuteHeld, "taint %q waits for NodeGroup %s, which guards it (spec.rollout.noExecute)", key,
-				f.in.Lower.Group)
+				f.in.Group.Name)
 		}
 	}
 	return awaits

@@ -153,7 +153,7 @@ func (w *world) note(key, value string) {
 
 func (w *world) input() Input {
 	in := Input{Machine: w.machine, Node: w.node, NodeShared: w.shared, Protected: w.protected, Contended: w.contended, Now: w.now}
-	in.Lower.Kept = w.grouped
+	in.Group.Kept = w.grouped
 	if w.set != nil {
 		in.Declaration = DeclarationOf(w.set)
 	}

@@ -156,9 +156,7 @@ func DecideGroup(in GroupInput) GroupDecision {
 	} else {
 		in.Declaration = &Declaration{Policy: ownership.Keep}
 	}
-	f := &groupFacts{GroupInput: in, live: Entries{
-		ownership.Label: in.Node.Labels, ownership.Annotation: in.Node.Annotations, ownership.Taint: ownership.TaintEntries(in.Node.Spec.Taints),
-	}}
+	f := &groupFacts{GroupInput: in, live: EntriesOf(in.Node)}
 	f.record = problems.readGroupRecord(in.Node.Annotations)
 	f.timeout = cmp.Or(in.TimedOut, in.Declaration.timeoutIn(&f.record, in.Protected, in.Now))
 	out := GroupDecision{FirstWrite: in.Node.Annotations[ownership.AnnotationGroupRecord] == ""}
@@ -347,8 +345,8 @@ func (f *groupFacts) finish(out *GroupDecision, record ownership.Record, problem
 	f.attribute(out)
 }
 
-// attribute decides whose changes a write undoes, or follows: what the Machine declares is not put back, of which the Node has had some keys from its
-// group.
+// attribute decides whether a write undoes what another writer has changed. A key that the Machine declares now goes over to the Machine: Drover
+// follows its MachineSet there, and undoes nothing.
 func (f *groupFacts) attribute(out *GroupDecision) {
 	handed, others := ownership.Section{}, false
 	out.Change.owned = f.record

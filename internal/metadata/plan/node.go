@@ -62,7 +62,7 @@ func (f *facts) mergeNode(
 		Desired:   desired,
 		Live:      f.nodeLive[kind],
 		Protected: f.in.Protected.Of(kind),
-		Inherited: func(key string) bool { return f.cameFromMachine(kind, key) || f.in.Lower.Owned.Of(kind).Has(key) },
+		Inherited: func(key string) bool { return f.cameFromMachine(kind, key) || f.in.Group.Owned.Of(kind).Has(key) },
 		Skip:      func(key string) bool { return f.isGuarded(kind, key) || f.contended(OnNode, kind, key, problems) },
 		NeedsConfirmation: func(key string) bool {
 			if _, declared := desired[key]; declared && f.confirmsDeclared(kind, key, after) {
@@ -87,7 +87,7 @@ func (f *facts) released(kind ownership.Kind) map[string]ownership.Release {
 
 // isGrouped reports whether the Node's NodeGroup keeps a key with a value.
 func (f *facts) isGrouped(kind ownership.Kind, key, value string) bool {
-	kept, found := f.in.Lower.Kept[kind][key]
+	kept, found := f.in.Group.Kept[kind][key]
 	return found && kept == value
 }
 

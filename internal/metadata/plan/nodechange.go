@@ -17,15 +17,15 @@ type NodeChange struct {
 	Set, Group *Change
 }
 
-// layers returns the changes with the annotation that each has its record in.
+// layers returns the changes, by the annotation that holds the layer's ownership record.
 func (c NodeChange) layers() map[string]*Change {
 	layers := map[string]*Change{ownership.AnnotationRecord: c.Set, ownership.AnnotationGroupRecord: c.Group}
 	maps.DeleteFunc(layers, func(_ string, change *Change) bool { return change == nil })
 	return layers
 }
 
-// result returns what is set and removed of a kind, with the keys that the records name already. A key that one layer sets is not removed by the
-// other, and where both set it the MachineSet counts.
+// result merges what the layers set and remove, and returns the keys that their records name already. If both layers set a key, the MachineSet's
+// value counts; if one sets and the other removes it, it is set.
 func (c NodeChange) result(kind ownership.Kind) (result ownership.Result, owned ownership.Keys) {
 	removed := ownership.Keys{}
 	for _, change := range []*Change{c.Group, c.Set} {
@@ -48,7 +48,7 @@ func (c NodeChange) ChangesTaints() bool {
 	return result.Changed()
 }
 
-// annotations returns the texts of Drover's own annotations after the change; an empty one is removed.
+// annotations returns Drover's own annotations after the change. An annotation with an empty text is removed.
 func (c NodeChange) annotations() map[string]string {
 	texts := map[string]string{}
 	for record, change := range c.layers() {
@@ -63,10 +63,9 @@ func (c NodeChange) annotations() map[string]string {
 	return texts
 }
 
-// Patch renders the change as one JSON Patch of the Node as it was observed. A `test` guards all that Drover does not own yet: a key that is set
-// for the first time must still be absent, the list of taints must be the one that was merged, and the records must be those that were read. A
-// concurrent write of another writer then fails the patch instead of being lost, while the kubelet's writes of the status, which change the
-// resourceVersion as well, do not.
+// Patch renders the change as one JSON Patch of the Node as it was observed. A `test` guards what Drover does not own yet: a new key must still be
+// absent, and the taints and the records must be unchanged. The patch then fails if another writer was faster, instead of losing that write. The
+// kubelet's writes of the status do not make it fail, although they change the resourceVersion.
 func (c NodeChange) Patch(node *corev1.Node) ([]byte, error) {
 	b := &patchBuilder{}
 	b.guardRecords(node.Annotations, slices.Sorted(maps.Keys(c.layers()))...)

@@ -26,8 +26,8 @@ type Objects struct {
 	Machines []*machinev1beta1.Machine
 	// Nodes holds the Nodes by name.
 	Nodes map[string]*corev1.Node
-	// LowerOf returns what there is of the NodeGroup of a Node; nil where there are none. GroupsUnknown is why it is not known; nil if it is.
-	LowerOf       func(node *corev1.Node) Lower
+	// GroupLayerOf returns what there is of the NodeGroup of a Node; nil where there are none. GroupsUnknown is why it is not known; nil if it is.
+	GroupLayerOf  func(node *corev1.Node) GroupLayer
 	GroupsUnknown error
 }
 
@@ -66,7 +66,7 @@ type Survey struct {
 func SurveyOf(objects Objects, protected ownership.Protected, now time.Time) Survey {
 	s := &surveyor{
 		byKey: map[types.NamespacedName]*Declaration{}, reasons: map[*Declaration]string{}, machinesByNode: countByNode(objects.Machines),
-		nodes: objects.Nodes, lowerOf: objects.LowerOf, protected: protected, now: now,
+		nodes: objects.Nodes, groupLayerOf: objects.GroupLayerOf, protected: protected, now: now,
 	}
 	if objects.GroupsUnknown != nil {
 		s.survey.Notes = append(s.survey.Notes, fmt.Sprintf("which taints NodeGroups guard is unknown: %v", objects.GroupsUnknown))
@@ -90,7 +90,7 @@ type surveyor struct {
 	reasons        map[*Declaration]string
 	machinesByNode map[string]int
 	nodes          map[string]*corev1.Node
-	lowerOf        func(node *corev1.Node) Lower
+	groupLayerOf   func(node *corev1.Node) GroupLayer
 	protected      ownership.Protected
 	now            time.Time
 }
@@ -120,8 +120,8 @@ func (s *surveyor) addMachine(machine *machinev1beta1.Machine) {
 	in := Input{
 		Declaration: item.Declaration, Machine: machine, Node: item.Node, NodeShared: s.machinesByNode[name] > 1, Protected: s.protected, Now: s.now,
 	}
-	if s.lowerOf != nil && item.Node != nil && AsksLower(item.Node, item.Declaration) {
-		in.Lower = s.lowerOf(item.Node)
+	if s.groupLayerOf != nil && item.Node != nil && DependsOnGroup(item.Node, item.Declaration) {
+		in.Group = s.groupLayerOf(item.Node)
 	}
 	item.Decision = Decide(in)
 	if item.Paused() {

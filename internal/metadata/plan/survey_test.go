@@ -135,8 +135,8 @@ func TestSurveyOf_Guarded(t *testing.T) {
 	group := newGuardedWorld(v1alpha1.NoExecuteGuard).group
 	objects := Objects{
 		Sets: []*machinev1beta1.MachineSet{w.set}, Machines: []*machinev1beta1.Machine{w.machine}, Nodes: map[string]*corev1.Node{"n1": w.node},
-		LowerOf: func(*corev1.Node) Lower {
-			return Lower{Group: group.Name, Guarded: GroupDeclarationOf(group).GuardedOf(DeclarationOf(w.set))}
+		GroupLayerOf: func(*corev1.Node) GroupLayer {
+			return GroupLayer{Name: group.Name, Guarded: GroupDeclarationOf(group).GuardedOf(DeclarationOf(w.set))}
 		},
 	}
 	item := SurveyOf(objects, ownership.DefaultProtected(), w.now).Items[0]

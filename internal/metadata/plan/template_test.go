@@ -38,7 +38,7 @@ func (g *guardedWorld) machineDecides(t *testing.T) Decision {
 	for range 3 {
 		in := g.input()
 		if g.member {
-			in.Lower.Group, in.Lower.Guarded = g.group.Name, GroupDeclarationOf(g.group).GuardedOf(in.Declaration)
+			in.Group.Name, in.Group.Guarded = g.group.Name, GroupDeclarationOf(g.group).GuardedOf(in.Declaration)
 		}
 		decision := Decide(in)
 		if !decision.Machine.Write && !decision.Node.Write {

@@ -73,8 +73,8 @@ func TestIndex_Orphan(t *testing.T) {
 			group := newGuardingGroup().NodeGroup
 			group.Spec.Nodes.MachineSets.Namespace = "ours"
 			index := newIndex(t, node, group, c.machine, c.another, guardedSet("web", web))
-			lower, err := index.finder.Lower(t.Context(), node, "web")
-			by, taints := lower.Group, lower.Guarded
+			layer, err := index.finder.GroupLayer(t.Context(), node, "web")
+			by, taints := layer.Name, layer.Guarded
 			if err != nil || taints.Has("dedicated:NoExecute") != c.guarded || c.guarded && by != group.Name {
 				t.Errorf("group %q guards %v, error %v", by, taints, err)
 			}
@@ -116,8 +116,8 @@ func TestIndex_InvalidSelector(t *testing.T) {
 			first := newGroup("a", bySets("ours")).NodeGroup
 			allowNoExecute(first)
 			index := newIndex(t, node, first, group, other, guardedMachine("web", web), guardedSet("web", web))
-			lower, err := index.finder.Lower(t.Context(), node, "web")
-			by, taints := lower.Group, lower.Guarded
+			layer, err := index.finder.GroupLayer(t.Context(), node, "web")
+			by, taints := layer.Name, layer.Guarded
 			if err != nil || taints.Has("dedicated:NoExecute") != (c.want != "") || by != c.want {
 				t.Errorf("group %q guards %v, error %v", by, taints, err)
 			}
@@ -147,8 +147,8 @@ func TestIndex_WhoDecides(t *testing.T) {
 			c.change(group)
 			web := map[string]string{"set": "web"}
 			index := newIndex(t, node, group, guardedMachine("web", web), guardedSet("web", web))
-			if lower, err := index.finder.Lower(t.Context(), node, "web"); err != nil || lower.Group != c.want {
-				t.Errorf("%q decides, want %q, error %v", lower.Group, c.want, err)
+			if layer, err := index.finder.GroupLayer(t.Context(), node, "web"); err != nil || layer.Name != c.want {
+				t.Errorf("%q decides, want %q, error %v", layer.Name, c.want, err)
 			}
 		})
 	}

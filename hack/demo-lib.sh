@@ -89,7 +89,7 @@ start_operator() {
 		YAML
 	)
 	printf '$ drover --kubeconfig=... --providers=%s\n' "$1"
-	OPERATOR_NAMESPACE=drover-system drover --kubeconfig="$data/operator.kubeconfig" --providers="$1" --leader-elect-namespace=drover-system \
+	OPERATOR_NAMESPACE=drover-system drover --kubeconfig="$data/operator.kubeconfig" --providers="$1" --leader-elect=false \
 		--metrics-bind-address=0 --health-probe-bind-address=0 --webhook-bind-address=0 2>"$data/operator.log" &
 	operator=$!
 }

@@ -64,12 +64,17 @@ func (a *Absent) remove(kind schema.GroupKind) {
 	delete(a.kinds, kind)
 }
 
+// listTimeout bounds a list of remediation requests: other MachineHealthChecks wait while one counts the remediations in flight.
+const listTimeout = 10 * time.Second
+
 // absentTime is how long a kind that the API server does not serve is not looked for. For longer, a budget counts the admission of a remediation.
 const absentTime = disruptionplan.AdmissionTime / 2
 
 // List returns the Machines of a namespace for which there is a request, whether or not a MachineHealthCheck names its template now. A kind that
 // cannot be listed until a user changes something has none: its MachineHealthCheck says so, and creates none either.
 func (r *Requests) List(ctx context.Context, namespace string) (found []disruptionplan.Requested, err error) {
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
 	for _, name := range r.Kinds {
 		template, kind := plan.RequestKindOf(name)
 		served, err := r.served(kind)

@@ -203,11 +203,18 @@ func (w *work) finishNode(ctx context.Context, err error) {
 	w.applied = w.applied.and(out)
 }
 
+// sendTimeout bounds a write; the API server ends requests after a minute
+// (https://kubernetes.io/docs/reference/command-line-tools-reference/kube-apiserver/, --request-timeout).
+const sendTimeout = time.Minute
+
 // send sends one patch of the object with a UID. The API server returns only metadata, which is all that is needed of its answer; expected returns
-// what is expected of the cache then.
+// what is expected of the cache then. The end of a run does not cancel the request: the next run would not know whether the API server has carried it
+// out.
 func (r *Reconciler) send(
 	ctx context.Context, uid types.UID, target *metav1.PartialObjectMetadata, patch client.Patch, expected func() expectations.Write,
 ) (err error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sendTimeout)
+	defer cancel()
 	r.versions.Send(string(uid), func() (expectations.Write, bool) {
 		if err = r.writer.Patch(ctx, target, patch, FieldOwner); err != nil {
 			return expectations.Write{}, false

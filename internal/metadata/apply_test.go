@@ -1,7 +1,9 @@
 package metadata
 
 import (
+	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,6 +18,7 @@ import (
 	"github.com/drover-io/drover/internal/apitest"
 	"github.com/drover-io/drover/internal/apitest/builder"
 	"github.com/drover-io/drover/internal/controller"
+	"github.com/drover-io/drover/internal/metadata/nodes"
 	"github.com/drover-io/drover/internal/metadata/pace"
 	"github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/ownership"
@@ -181,5 +184,29 @@ func TestApply_ConflictsBackOff(t *testing.T) {
 	s.fail["Node"] = apierrors.NewConflict(schema.GroupResource{Resource: "nodes"}, "n1", errors.New("modified"))
 	if result := s.must(t, "m1", ""); result.RequeueAfter != controller.RetryConflict {
 		t.Errorf("after a successful write it begins again, not with %s", result.RequeueAfter)
+	}
+}
+
+// TestSend_RunEnds: a run that ends while it writes is followed by one that knows the write. The request is not cancelled.
+func TestSend_RunEnds(t *testing.T) {
+	set := setOf("a", blue)
+	s := newFixture(t, Options{}, set, machineOf(set, "m1", "n1"), builder.Node("n1"))
+	ctx, end := context.WithCancel(t.Context())
+	s.deny = func(client.Object, client.Patch) error {
+		end()
+		return nil
+	}
+	s.patches = nil
+	if _, err := s.Reconcile(ctx, requestForNode("n1")[0]); err != nil || strings.Join(s.patches, " ") != "Machine/m1 Node/n1" {
+		t.Errorf("error %v, patches %v", err, s.patches)
+	}
+	next := NewReconciler(s.client, s.client, s.events, s.metrics, Options{
+		Templates: true, Clock: s.clock, Memory: &nodes.Memory{Versions: s.versions, Contention: s.contention},
+	})
+	node := builder.Node("n1")
+	s.read(t, node)
+	node.ResourceVersion = "1"
+	if !next.versions.Pending(t.Context(), node) {
+		t.Error("the next run does not know the write")
 	}
 }

@@ -57,8 +57,8 @@ type Options struct {
 	Rollouts *RolloutStore
 	// Clock returns the time; nil is the real clock.
 	Clock clock.PassiveClock
-	// Live asks the API server about own writes that the cache does not show for long; with nil they are dropped after a minute.
-	Live *expectations.Live
+	// Memory is what Drover remembers of its writes; Groups has the same one. Nil is a new one.
+	Memory *nodes.Memory
 }
 
 // Reconciler reconciles Nodes, and Machines without one.
@@ -112,11 +112,13 @@ func NewReconciler(cache client.Reader, writer client.Writer, recorder record.Ev
 		templates:   options.Templates, groups: options.Groups,
 		conflicts: controller.NewConflicts(),
 	}
-	if r.groups != nil {
-		r.versions, r.contention = r.groups.Shared()
-	} else {
-		r.versions, r.contention = expectations.NewObjects(options.Live, options.Clock), pace.NewContention()
+	switch {
+	case r.groups != nil:
+		options.Memory = r.groups.Memory
+	case options.Memory == nil:
+		options.Memory = nodes.NewMemory(nil, options.Clock)
 	}
+	r.versions, r.contention = options.Memory.Versions, options.Memory.Contention
 	if rollout := options.Rollout; rollout != nil {
 		r.admissions = &admissions{}
 		r.refusesNoExecute = rollout.NoExecute != nil && rollout.NoExecute.Policy == v1alpha1.NoExecuteRefuse

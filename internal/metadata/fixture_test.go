@@ -59,6 +59,9 @@ func newFixture(t *testing.T, options Options, objects ...client.Object) *fixtur
 					return err
 				}
 			}
+			if err := ctx.Err(); err != nil {
+				return err
+			}
 			s.patches = append(s.patches, kind+"/"+object.GetName())
 			return next.Patch(ctx, object, patch, opts...)
 		},

@@ -61,7 +61,7 @@ func (s *fixture) serveGroups(t *testing.T) *nodes.Admissions {
 		Cache: s.client, Recorder: s.events, Clock: s.clock, Metrics: metrics, Finder: groupmembers.NewFinder(s.client, served),
 		Admissions: &nodes.Admissions{},
 	}, nodes.Options{Limiter: pace.NewLimiter(0, 0), Protected: ownership.DefaultProtected(), Machines: served})
-	s.versions, s.contention = s.groups.Shared()
+	s.versions, s.contention = s.groups.Memory.Versions, s.groups.Memory.Contention
 	return s.groups.Admissions
 }
 

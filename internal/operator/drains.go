@@ -18,6 +18,7 @@ import (
 	"github.com/drover-io/drover/internal/drain/engine"
 	"github.com/drover-io/drover/internal/expectations"
 	"github.com/drover-io/drover/internal/healthcheck"
+	"github.com/drover-io/drover/internal/metadata/nodes"
 	"github.com/drover-io/drover/internal/metadata/pace"
 	"github.com/drover-io/drover/internal/nodelease"
 	"github.com/drover-io/drover/internal/pages"
@@ -51,8 +52,9 @@ type builder struct {
 	groups  *membership
 	// absent are the kinds of remediation requests that are not served.
 	absent healthcheck.Absent
-	// nodes runs what writes the metadata of Nodes.
-	nodes *nodeMetadata
+	// nodes runs the controller that writes the metadata of Nodes, memory is what its runs remember.
+	nodes  *nodeMetadata
+	memory *nodes.Memory
 
 	engine  *engine.Engine
 	guard   guard

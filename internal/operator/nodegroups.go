@@ -129,7 +129,7 @@ func (b *builder) runNodeGroups(ctx context.Context, metrics nodeGroupMetrics, g
 		}, nodegroup.Options{Protected: protected(settings), Machines: served})
 	})
 	layer := nodes.NewLayer(nodes.Dependencies{
-		Cache: b.GetCache(), Recorder: b.recorder, Metrics: metrics.nodes, Finder: finder, Admissions: admissions, Guard: guard, Live: live(b),
+		Cache: b.GetCache(), Recorder: b.recorder, Metrics: metrics.nodes, Finder: finder, Admissions: admissions, Guard: guard, Memory: b.memory,
 	}, nodes.Options{Limiter: b.limiter, Protected: protected(settings), Machines: served})
 	group.Go(func() error {
 		return b.nodes.serve(ctx, func(parts *nodeParts) { parts.groups = layer })

@@ -24,6 +24,7 @@ import (
 	"github.com/drover-io/drover/internal/expectations"
 	"github.com/drover-io/drover/internal/maintenance"
 	"github.com/drover-io/drover/internal/metadata"
+	"github.com/drover-io/drover/internal/metadata/nodes"
 	"github.com/drover-io/drover/internal/nodegroup"
 	"github.com/drover-io/drover/internal/ownership"
 	"github.com/drover-io/drover/internal/undecodable"
@@ -202,6 +203,7 @@ func (b *builder) metadata() ([]capability, error) {
 	if err != nil {
 		return nil, err
 	}
+	b.memory = nodes.NewMemory(live(b), nil)
 	b.nodes = &nodeMetadata{run: func(ctx context.Context, parts nodeParts) error { return b.runMetadata(ctx, metrics, parts) }}
 	if !config.Enabled(b.settings.Controllers, metadata.Name) {
 		return nil, nil
@@ -226,7 +228,7 @@ func (b *builder) runMetadata(ctx context.Context, metrics *metadata.Metrics, pa
 	options := metadata.Options{
 		Workers: *settings.Workers, Limiter: b.limiter, Templates: parts.templates, Groups: parts.groups,
 		Link: b.linking.Load, LinkChanged: b.linked,
-		Protected: protected(settings), Live: live(b),
+		Protected: protected(settings), Memory: b.memory,
 	}
 	if parts.templates {
 		options.Rollout = config.MachineSetRollout(b.settings)

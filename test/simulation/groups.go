@@ -77,7 +77,7 @@ func (p *process) runGroups(
 		Guard: &nodes.Guard{
 			Engine: drainer, Leases: leases("metadata", nodes.Holder), Budgets: budgets, Live: pages.NewReader(p.clientFor("metadata", true)),
 		},
-		Live: p.expectationsOf("metadata"),
+		Memory: nodes.NewMemory(p.expectationsOf("metadata"), nil),
 	}, nodes.Options{Limiter: pace.NewLimiter(0, 0), Protected: ownership.DefaultProtected(), Machines: all})
 	asked := budgets
 	if p.unbudgeted {

@@ -33,10 +33,25 @@ type Dependencies struct {
 	Admissions *Admissions
 	// Guard evicts Pods before taints with the effect NoExecute; nil where Drover drains no nodes.
 	Guard *Guard
-	// Live asks the API server about own writes that the cache does not show for long; with nil they are dropped after a minute.
-	Live *expectations.Live
+	// Memory is shared with the controller of metadata; nil is a new one.
+	Memory *Memory
 	// Clock returns the time; nil is the real clock.
 	Clock clock.PassiveClock
+}
+
+// Memory is what Drover remembers of its writes of Nodes and Machines, whichever layer they were for. It outlives a run of the controller: the next run
+// knows which writes the cache may not show yet.
+type Memory struct {
+	// Versions are Drover's last writes.
+	Versions *expectations.Objects
+	// Contention has the keys that another writer keeps changing.
+	Contention *pace.Contention
+}
+
+// NewMemory returns an empty Memory. live asks the API server about writes that the cache does not show for long; with nil they are dropped after a
+// minute. A nil clock is the real one.
+func NewMemory(live *expectations.Live, passive clock.PassiveClock) *Memory {
+	return &Memory{Versions: expectations.NewObjects(live, passive), Contention: pace.NewContention()}
 }
 
 // Options configure a Layer.
@@ -88,17 +103,14 @@ func NewLayer(dependencies Dependencies, options Options) *Layer {
 	if dependencies.Clock == nil {
 		dependencies.Clock = clock.RealClock{}
 	}
+	if dependencies.Memory == nil {
+		dependencies.Memory = NewMemory(nil, dependencies.Clock)
+	}
 	return &Layer{
-		Dependencies: dependencies, options: options, contention: pace.NewContention(),
-		versions:  expectations.NewObjects(dependencies.Live, dependencies.Clock),
+		Dependencies: dependencies, options: options, versions: dependencies.Memory.Versions, contention: dependencies.Memory.Contention,
 		conflicts: controller.NewConflicts(),
 		states:    controller.NewStates(func() *nodeState { return &nodeState{problems: map[string]bool{}} }, nil),
 	}
-}
-
-// Shared returns the memory of Drover's last writes of Nodes, and of the keys that another writer keeps changing. All layers of a Node share it.
-func (l *Layer) Shared() (*expectations.Objects, *pace.Contention) {
-	return l.versions, l.contention
 }
 
 // reconciliation is what one reconciliation of a Node works on. Only decide sets begun, withheld and lost.

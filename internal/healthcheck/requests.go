@@ -32,8 +32,8 @@ type Requests struct {
 	Clock clock.PassiveClock
 }
 
-// Absent knows kinds that the API server does not serve: to ask costs requests for all that it serves. All who list requests have the same one, so that
-// none overlooks what another one has just created. The zero value knows none.
+// Absent remembers which kinds the API server does not serve: a look at it costs several requests. Everything that lists remediation requests shares
+// one Absent, so that nothing overlooks a request that was just created. The zero value remembers no kind.
 type Absent struct {
 	mu    sync.Mutex
 	kinds map[schema.GroupKind]time.Time

@@ -39,8 +39,8 @@ type Dependencies struct {
 	Clock clock.PassiveClock
 }
 
-// Memory is what Drover remembers of its writes of Nodes and Machines, whichever layer they were for. It outlives a run of the controller: the next run
-// knows which writes the cache may not show yet.
+// Memory is what Drover remembers of its writes of Nodes and Machines, for all layers. It outlives a run of the controller: the next run knows which
+// writes the cache may not show yet.
 type Memory struct {
 	// Versions are Drover's last writes.
 	Versions *expectations.Objects

@@ -10,8 +10,8 @@ import (
 	"github.com/drover-io/drover/internal/ownership"
 )
 
-// TestAssignment_Owned: a kubelet writes the record of its Node, and thereby claims keys. What it may not write itself is the NodeGroup's only with the
-// value that the NodeGroup declares: otherwise a MachineSet would overwrite the value of an administrator.
+// TestAssignment_Owned: a kubelet can claim keys, since it can write its Node's record. A key that the kubelet may not write is the NodeGroup's only
+// with the value that the NodeGroup declares: otherwise a MachineSet would overwrite an administrator's value.
 func TestAssignment_Owned(t *testing.T) {
 	const restricted = "pool.node-restriction.kubernetes.io/team"
 	group := newGroup("g", v1alpha1.NodeSelection{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{restricted: "blue"}}}).NodeGroup

@@ -17,10 +17,10 @@ import (
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/machineapi"
-	"github.com/drover-io/drover/internal/nodegroup/history"
 	"github.com/drover-io/drover/internal/nodegroup/plan"
 	replacementplan "github.com/drover-io/drover/internal/nodegroup/replacement/plan"
 	"github.com/drover-io/drover/internal/rollout"
+	"github.com/drover-io/drover/internal/rollout/history"
 )
 
 // group adds a NodeGroup that declares the label team, with the label pool as its selector.

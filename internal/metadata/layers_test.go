@@ -16,10 +16,10 @@ import (
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/apitest"
 	"github.com/drover-io/drover/internal/apitest/builder"
+	groupmembers "github.com/drover-io/drover/internal/members"
 	"github.com/drover-io/drover/internal/metadata/nodes"
 	"github.com/drover-io/drover/internal/metadata/pace"
 	"github.com/drover-io/drover/internal/metadata/plan"
-	groupmembers "github.com/drover-io/drover/internal/nodegroup/members"
 	"github.com/drover-io/drover/internal/ownership"
 )
 

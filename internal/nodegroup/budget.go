@@ -9,7 +9,7 @@ import (
 	"github.com/drover-io/drover/internal/controller"
 	"github.com/drover-io/drover/internal/controller/delay"
 	disruptionplan "github.com/drover-io/drover/internal/disruption/plan"
-	"github.com/drover-io/drover/internal/nodegroup/members"
+	"github.com/drover-io/drover/internal/members"
 	"github.com/drover-io/drover/internal/nodegroup/plan"
 )
 

@@ -16,14 +16,14 @@ import (
 	"github.com/drover-io/drover/internal/controller"
 	"github.com/drover-io/drover/internal/disruption"
 	"github.com/drover-io/drover/internal/expectations"
+	"github.com/drover-io/drover/internal/members"
 	"github.com/drover-io/drover/internal/metadata/nodes"
-	"github.com/drover-io/drover/internal/nodegroup/history"
-	"github.com/drover-io/drover/internal/nodegroup/members"
 	"github.com/drover-io/drover/internal/nodegroup/plan"
 	"github.com/drover-io/drover/internal/nodegroup/replacement"
 	replacementplan "github.com/drover-io/drover/internal/nodegroup/replacement/plan"
 	"github.com/drover-io/drover/internal/ownership"
 	"github.com/drover-io/drover/internal/pages"
+	"github.com/drover-io/drover/internal/rollout/history"
 )
 
 // Name is the capability's name in --controllers, and the controller's name in logs and metrics.

@@ -12,9 +12,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/drover-io/drover/internal/controller"
-	"github.com/drover-io/drover/internal/nodegroup/history"
-	"github.com/drover-io/drover/internal/nodegroup/members"
+	"github.com/drover-io/drover/internal/members"
 	replacementplan "github.com/drover-io/drover/internal/nodegroup/replacement/plan"
+	"github.com/drover-io/drover/internal/rollout/history"
 	"github.com/drover-io/drover/internal/status"
 	"github.com/drover-io/drover/internal/undecodable"
 )

@@ -17,8 +17,8 @@ import (
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/apitest"
 	"github.com/drover-io/drover/internal/controller"
-	"github.com/drover-io/drover/internal/nodegroup/history"
-	"github.com/drover-io/drover/internal/nodegroup/members"
+	"github.com/drover-io/drover/internal/members"
+	"github.com/drover-io/drover/internal/rollout/history"
 )
 
 func TestKeepHistory(t *testing.T) {

@@ -25,8 +25,8 @@ import (
 	"github.com/drover-io/drover/internal/apitest/builder"
 	"github.com/drover-io/drover/internal/machineapi"
 	"github.com/drover-io/drover/internal/machineapi/lookup"
+	"github.com/drover-io/drover/internal/members"
 	"github.com/drover-io/drover/internal/metadata/nodes"
-	"github.com/drover-io/drover/internal/nodegroup/members"
 	"github.com/drover-io/drover/internal/nodegroup/plan"
 	"github.com/drover-io/drover/internal/nodegroup/replacement"
 )

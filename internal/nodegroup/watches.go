@@ -20,8 +20,8 @@ import (
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/machineapi"
+	"github.com/drover-io/drover/internal/members"
 	metadataplan "github.com/drover-io/drover/internal/metadata/plan"
-	"github.com/drover-io/drover/internal/nodegroup/members"
 	"github.com/drover-io/drover/internal/nodelease"
 	"github.com/drover-io/drover/internal/rollout"
 	"github.com/drover-io/drover/internal/watch"

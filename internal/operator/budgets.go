@@ -13,8 +13,8 @@ import (
 	disruptionplan "github.com/drover-io/drover/internal/disruption/plan"
 	"github.com/drover-io/drover/internal/expectations"
 	"github.com/drover-io/drover/internal/healthcheck"
+	"github.com/drover-io/drover/internal/members"
 	"github.com/drover-io/drover/internal/nodegroup"
-	"github.com/drover-io/drover/internal/nodegroup/members"
 	"github.com/drover-io/drover/internal/nodegroup/plan"
 )
 

@@ -18,14 +18,14 @@ import (
 	"github.com/drover-io/drover/internal/machine"
 	"github.com/drover-io/drover/internal/machineapi/lookup"
 	"github.com/drover-io/drover/internal/maintenance"
+	"github.com/drover-io/drover/internal/members"
 	"github.com/drover-io/drover/internal/metadata"
 	"github.com/drover-io/drover/internal/metadata/nodes"
 	"github.com/drover-io/drover/internal/nodegroup"
-	"github.com/drover-io/drover/internal/nodegroup/history"
-	"github.com/drover-io/drover/internal/nodegroup/members"
 	"github.com/drover-io/drover/internal/nodegroup/policy"
 	"github.com/drover-io/drover/internal/nodegroup/replacement"
 	"github.com/drover-io/drover/internal/quorum"
+	"github.com/drover-io/drover/internal/rollout/history"
 )
 
 // nodeGroups builds the capability of NodeGroups if --controllers enables it. Where Machines are served, groups also select Nodes by MachineSets, and

@@ -20,10 +20,10 @@ import (
 	"github.com/drover-io/drover/internal/machineapi"
 	machinesetplan "github.com/drover-io/drover/internal/machineset/plan"
 	metadataplan "github.com/drover-io/drover/internal/metadata/plan"
-	"github.com/drover-io/drover/internal/nodegroup/history"
 	"github.com/drover-io/drover/internal/nodelink"
 	"github.com/drover-io/drover/internal/ownership"
 	"github.com/drover-io/drover/internal/paused"
+	"github.com/drover-io/drover/internal/rollout/history"
 	"github.com/drover-io/drover/internal/undecodable"
 	upgradeplan "github.com/drover-io/drover/internal/upgrade/plan"
 )

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
-	"github.com/drover-io/drover/internal/nodegroup/history"
+	"github.com/drover-io/drover/internal/rollout/history"
 	"github.com/drover-io/drover/provider/kwok"
 	"github.com/drover-io/drover/test/cluster"
 	"github.com/drover-io/drover/test/harness"

@@ -20,8 +20,8 @@ import (
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
-	"github.com/drover-io/drover/internal/nodegroup/history"
 	"github.com/drover-io/drover/internal/nodegroup/plan"
+	"github.com/drover-io/drover/internal/rollout/history"
 	"github.com/drover-io/drover/test/harness"
 )
 

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
-	"github.com/drover-io/drover/internal/nodegroup/history"
+	"github.com/drover-io/drover/internal/rollout/history"
 	"github.com/drover-io/drover/test/cluster"
 	"github.com/drover-io/drover/test/harness"
 	"github.com/drover-io/drover/test/harness/plugin"

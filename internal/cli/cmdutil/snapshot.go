@@ -14,7 +14,7 @@ import (
 
 	drover "github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/machineapi"
-	"github.com/drover-io/drover/internal/nodegroup/members"
+	"github.com/drover-io/drover/internal/members"
 )
 
 // Snapshot is what decides which Nodes belong to which NodeGroup, as it was read.

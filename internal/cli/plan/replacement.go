@@ -13,8 +13,8 @@ import (
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/cli/cmdutil"
 	"github.com/drover-io/drover/internal/cli/view"
+	"github.com/drover-io/drover/internal/members"
 	"github.com/drover-io/drover/internal/metadata/plan"
-	"github.com/drover-io/drover/internal/nodegroup/members"
 )
 
 // addReplacements adds to each MachineSet of a plan the Machines that its NodeGroup would replace. NodeGroups are read only where a Machine is

@@ -14,8 +14,8 @@ import (
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/cli/cmdutil"
-	"github.com/drover-io/drover/internal/nodegroup/history"
-	"github.com/drover-io/drover/internal/nodegroup/members"
+	"github.com/drover-io/drover/internal/members"
+	"github.com/drover-io/drover/internal/rollout/history"
 )
 
 // defaultNamespace is where the manifests install Drover.

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/internal/cli/cmdutil"
-	"github.com/drover-io/drover/internal/nodegroup/history"
+	"github.com/drover-io/drover/internal/rollout/history"
 )
 
 // undo is `rollout undo`.

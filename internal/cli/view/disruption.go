@@ -5,7 +5,7 @@ import (
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	disruptionplan "github.com/drover-io/drover/internal/disruption/plan"
-	"github.com/drover-io/drover/internal/nodegroup/members"
+	"github.com/drover-io/drover/internal/members"
 	"github.com/drover-io/drover/internal/nodegroup/plan"
 )
 

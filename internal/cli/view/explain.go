@@ -7,8 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/drover-io/drover/internal/members"
 	"github.com/drover-io/drover/internal/metadata/plan"
-	"github.com/drover-io/drover/internal/nodegroup/members"
 	"github.com/drover-io/drover/internal/ownership"
 	"github.com/drover-io/drover/internal/rollout"
 )

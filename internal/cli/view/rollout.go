@@ -11,9 +11,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
-	"github.com/drover-io/drover/internal/nodegroup/history"
 	"github.com/drover-io/drover/internal/nodegroup/plan"
 	replacementplan "github.com/drover-io/drover/internal/nodegroup/replacement/plan"
+	"github.com/drover-io/drover/internal/rollout/history"
 )
 
 // Rollout is where a roll-out is.

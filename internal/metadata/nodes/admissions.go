@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
-	"github.com/drover-io/drover/internal/nodegroup/members"
+	"github.com/drover-io/drover/internal/members"
 	"github.com/drover-io/drover/internal/ownership"
 	"github.com/drover-io/drover/internal/watch"
 )

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
-	"github.com/drover-io/drover/internal/nodegroup/members"
+	"github.com/drover-io/drover/internal/members"
 )
 
 // TestAdmissions_Set: Nodes are reconciled when they are admitted, and all of them when the spec of their group has changed.

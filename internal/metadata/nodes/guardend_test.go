@@ -22,7 +22,7 @@ import (
 	disruptionplan "github.com/drover-io/drover/internal/disruption/plan"
 	"github.com/drover-io/drover/internal/drain"
 	"github.com/drover-io/drover/internal/drain/engine"
-	"github.com/drover-io/drover/internal/nodegroup/members"
+	"github.com/drover-io/drover/internal/members"
 	"github.com/drover-io/drover/internal/nodelease"
 )
 

@@ -16,7 +16,7 @@ import (
 	"github.com/drover-io/drover/internal/apitest"
 	"github.com/drover-io/drover/internal/controller"
 	"github.com/drover-io/drover/internal/expectations"
-	"github.com/drover-io/drover/internal/nodegroup/members"
+	"github.com/drover-io/drover/internal/members"
 )
 
 // TestReconcile_LeftBeforeTheCacheShowsTheWrite: a Node that no group selects any more may have the record of one that the cache does not show yet.

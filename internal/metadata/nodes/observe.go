@@ -8,7 +8,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/drover-io/drover/internal/nodegroup/members"
+	"github.com/drover-io/drover/internal/members"
 	"github.com/drover-io/drover/internal/ownership"
 )
 

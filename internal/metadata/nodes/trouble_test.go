@@ -13,9 +13,9 @@ import (
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/controller"
+	"github.com/drover-io/drover/internal/members"
 	"github.com/drover-io/drover/internal/metadata/pace"
 	metadataplan "github.com/drover-io/drover/internal/metadata/plan"
-	"github.com/drover-io/drover/internal/nodegroup/members"
 	"github.com/drover-io/drover/internal/ownership"
 	"github.com/drover-io/drover/internal/status"
 )

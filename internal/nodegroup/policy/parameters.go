@@ -11,7 +11,7 @@ import (
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	disruptionplan "github.com/drover-io/drover/internal/disruption/plan"
-	"github.com/drover-io/drover/internal/nodegroup/members"
+	"github.com/drover-io/drover/internal/members"
 )
 
 // The keys of the ConfigMap's data. Each value has a key of labels or annotations in each line. The policy reads them.

@@ -28,7 +28,7 @@ import (
 	disruptionplan "github.com/drover-io/drover/internal/disruption/plan"
 	"github.com/drover-io/drover/internal/machineapi"
 	"github.com/drover-io/drover/internal/machineapi/lookup"
-	"github.com/drover-io/drover/internal/nodegroup/members"
+	"github.com/drover-io/drover/internal/members"
 	"github.com/drover-io/drover/internal/nodegroup/replacement/plan"
 )
 

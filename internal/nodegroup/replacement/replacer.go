@@ -13,7 +13,7 @@ import (
 	"github.com/drover-io/drover/internal/controller"
 	"github.com/drover-io/drover/internal/disruption"
 	"github.com/drover-io/drover/internal/expectations"
-	"github.com/drover-io/drover/internal/nodegroup/members"
+	"github.com/drover-io/drover/internal/members"
 	"github.com/drover-io/drover/internal/nodegroup/replacement/plan"
 	"github.com/drover-io/drover/internal/nodelease"
 	"github.com/drover-io/drover/internal/ownership"

@@ -24,6 +24,7 @@ import (
 	"github.com/drover-io/drover/internal/maintenance"
 	maintenanceplan "github.com/drover-io/drover/internal/maintenance/plan"
 	"github.com/drover-io/drover/internal/metadata"
+	"github.com/drover-io/drover/internal/metadata/nodes"
 	"github.com/drover-io/drover/internal/nodegroup"
 	groupplan "github.com/drover-io/drover/internal/nodegroup/plan"
 	"github.com/drover-io/drover/internal/operator"
@@ -51,7 +52,10 @@ var providerMetrics = []status.MetricDoc{{
 var capabilities = []capability{
 	{Metrics: slices.Concat(operator.MetricDocs(), undecodable.MetricDocs()), Events: undecodable.Events},
 	{Name: metadata.Name, Metrics: metadata.MetricDocs, Events: metadata.Events},
-	{Name: nodegroup.Name, Metrics: nodegroup.MetricDocs(), Events: nodegroup.EventDocs(), Conditions: groupplan.ConditionDocs()},
+	{
+		Name: nodegroup.Name, Metrics: slices.Concat(nodegroup.MetricDocs(), nodes.MetricDocs), Events: slices.Concat(nodegroup.EventDocs(), nodes.Events),
+		Conditions: groupplan.ConditionDocs(),
+	},
 	{
 		Name: "maintenance", Metrics: append(maintenance.MetricDocs(), engine.MetricDocs()...), Events: maintenance.EventDocs(),
 		Conditions: maintenanceplan.ConditionDocs(),

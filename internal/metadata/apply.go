@@ -144,7 +144,7 @@ func (rc *reconciliation) rewritesRecord(decision *plan.Decision) bool {
 // rewritesNode reports whether entries of the Node are written that were written for the same before, and its record does not show that, or claims
 // that all is as declared: another writer has changed the record, too.
 func (rc *reconciliation) rewritesNode(decision *plan.Decision) bool {
-	return decision.Node.Changed() && (rc.admissions != nil || !decision.Reached) &&
+	return decision.Node.Changed() && (rc.gate != nil || !decision.Reached) &&
 		rc.tracker.wasWritten(plan.OnNode, rc.key, rc.nodeRevision(decision))
 }
 

@@ -23,6 +23,7 @@ import (
 	"github.com/drover-io/drover/internal/metadata/pace"
 	"github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/ownership"
+	"github.com/drover-io/drover/internal/rollout/gate"
 	"github.com/drover-io/drover/internal/status"
 )
 
@@ -85,8 +86,8 @@ type Reconciler struct {
 	conflicts  *controller.Conflicts
 	// refusesNoExecute reports whether a Node without a NodeGroup gets no taints with the effect NoExecute.
 	refusesNoExecute bool
-	// admissions are which Nodes the waves have reached; nil for no waves.
-	admissions *admissions
+	// gate says which Nodes the waves have reached; nil for no waves.
+	gate *gate.Gate
 }
 
 // NewReconciler returns a Reconciler. cache has the indexes of Index.
@@ -120,7 +121,7 @@ func NewReconciler(cache client.Reader, writer client.Writer, recorder record.Ev
 	}
 	r.versions, r.contention = options.Memory.Versions, options.Memory.Contention
 	if rollout := options.Rollout; rollout != nil {
-		r.admissions = &admissions{}
+		r.gate = &gate.Gate{}
 		r.refusesNoExecute = rollout.NoExecute != nil && rollout.NoExecute.Policy == v1alpha1.NoExecuteRefuse
 	}
 	return r
@@ -134,7 +135,7 @@ func Run(ctx context.Context, cache ctrlcache.Cache, writer client.Writer, recor
 	group.Go(func() error {
 		return controller.Run(ctx, r, controller.Options{Name: Name, LogKey: "object", Workers: options.Workers}, r.sources(cache)...)
 	})
-	if r.admissions != nil {
+	if r.gate != nil {
 		w := newWaves(r, options.Rollout, options.Rollouts)
 		group.Go(func() error {
 			return controller.Run(ctx, w, controller.Options{Name: WavesName, LogKey: "machineset", Workers: wavesWorkers}, w.sources(cache)...)

@@ -21,6 +21,7 @@ import (
 	"github.com/drover-io/drover/internal/metadata/pace"
 	"github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/ownership"
+	"github.com/drover-io/drover/internal/rollout/gate"
 )
 
 // newGroup returns a NodeGroup that declares a label for the Nodes of the pool, and whose status names it.
@@ -50,7 +51,7 @@ func newLayered(t *testing.T, group *v1alpha1.NodeGroup, denied string) (*fixtur
 }
 
 // serveGroups adds the layer of NodeGroups.
-func (s *fixture) serveGroups(t *testing.T) *nodes.Admissions {
+func (s *fixture) serveGroups(t *testing.T) *gate.Gate {
 	t.Helper()
 	metrics, err := nodes.NewMetrics(prometheus.NewRegistry())
 	if err != nil {
@@ -59,15 +60,15 @@ func (s *fixture) serveGroups(t *testing.T) *nodes.Admissions {
 	served := func() bool { return true }
 	s.groups = nodes.NewLayer(nodes.Dependencies{
 		Cache: s.client, Recorder: s.events, Clock: s.clock, Metrics: metrics, Finder: groupmembers.NewFinder(s.client, served),
-		Admissions: &nodes.Admissions{},
+		Gate: &gate.Gate{},
 	}, nodes.Options{Limiter: pace.NewLimiter(0, 0), Protected: ownership.DefaultProtected(), Machines: served})
 	s.versions, s.contention = s.groups.Memory.Versions, s.groups.Memory.Contention
-	return s.groups.Admissions
+	return s.groups.Gate
 }
 
 // admit has the roll-out of a group reach the Node.
-func admit(admissions *nodes.Admissions, group *v1alpha1.NodeGroup) {
-	admissions.Set(group.UID, nodes.Admission{Declarations: sets.New(groupmembers.Parse(group).Declaration.Revision), Nodes: sets.New("n1")})
+func admit(admissions *gate.Gate, group *v1alpha1.NodeGroup) {
+	admissions.Set(group.UID, gate.Admission{Declarations: sets.New(groupmembers.Parse(group).Declaration.Revision), Nodes: sets.New("n1")})
 }
 
 // TestReconcile_Layers: what a MachineSet and a NodeGroup declare reaches a Node in one patch, and rests then.
@@ -117,7 +118,7 @@ func TestReconcile_LayersWithdraw(t *testing.T) {
 			set := setOf("a", blue)
 			apitest.Edit(t, s.client, set, func(set *machinev1beta1.MachineSet) { change(set, group) })
 			apitest.Edit(t, s.client, group, func(g *v1alpha1.NodeGroup) { change(set, g) })
-			admit(s.groups.Admissions, group)
+			admit(s.groups.Gate, group)
 			s.settle(t)
 			if s.read(t, node); node.Labels["team"] != "blue" {
 				t.Errorf("the Node has %v", node.Labels)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/drover-io/drover/internal/machineapi"
 	"github.com/drover-io/drover/internal/metadata/plan"
+	"github.com/drover-io/drover/internal/rollout/gate"
 	"github.com/drover-io/drover/internal/status"
 )
 
@@ -65,11 +66,17 @@ func (rc *reconciliation) reportDone(ctx context.Context, decision *plan.Decisio
 	}
 }
 
-// setDenied records for the waves which revision the API server denies to write; empty for none.
+// setDenied records for the waves which revision the API server denies to write to the Node or its Machine, empty for none: a wave does not wait for
+// a few such Nodes.
 func (rc *reconciliation) setDenied(revision string) {
-	if rc.admissions != nil && rc.node != nil {
-		rc.admissions.setDenied(rc.node.Name, revision)
+	if rc.gate == nil || rc.node == nil {
+		return
 	}
+	var trouble gate.Trouble
+	if revision != "" {
+		trouble = gate.Trouble{Failing: "the API server denies the write", Revision: revision}
+	}
+	rc.gate.SetTrouble(rc.node.Name, func(t *gate.Trouble) { *t = trouble })
 }
 
 func (rc *reconciliation) newReport(state plan.State) report {

@@ -65,9 +65,9 @@ func (r *Reconciler) sources(cache ctrlcache.Cache) []source.Source {
 			return nil
 		}),
 	)
-	if r.admissions != nil {
+	if r.gate != nil {
 		// The waves of its MachineSet have reached a Node.
-		sources = append(sources, r.admissions.admitted.Source(func(_ context.Context, node string) []reconcile.Request { return requestForNode(node) }))
+		sources = append(sources, r.gate.Admitted(func(_ context.Context, node string) []reconcile.Request { return requestForNode(node) }))
 	}
 	return sources
 }
@@ -308,12 +308,12 @@ func (w *waves) sources(cache ctrlcache.Cache) []source.Source {
 				}
 			},
 			Deleted: func(ctx context.Context, queue watch.Queue, node *corev1.Node) {
-				w.admissions.setDenied(node.Name, "")
+				w.gate.ForgetNode(node.Name)
 				queue.Add(watch.PriorityNormal, w.nodeToMachineSets(ctx, node.Name)...)
 			},
 		}),
-		// A Node waits for its wave.
-		w.admissions.awaited.Source(w.nodeToMachineSets),
+		// A Node waits for its wave, or the API server begins, or ceases, to deny to write it.
+		w.gate.Changed(w.nodeToMachineSets),
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/ownership"
 	"github.com/drover-io/drover/internal/rollout"
+	"github.com/drover-io/drover/internal/rollout/gate"
 )
 
 // WavesName is the name in logs and metrics of the controller of waves.
@@ -51,7 +52,7 @@ func newWaves(r *Reconciler, settings *v1alpha1.Rollout, store *RolloutStore) *w
 	return &waves{
 		Reconciler: r, settings: settings, store: store, conflicts: controller.NewConflicts(),
 		states: controller.NewStates(func() *wavesState { return &wavesState{} }, func(key types.NamespacedName, uid types.UID, _ *wavesState) {
-			r.admissions.forget(uid)
+			r.gate.Forget(uid)
 			r.metrics.setStopped(key, nil)
 			store.forget(uid)
 		}),
@@ -78,18 +79,18 @@ func (w *waves) Reconcile(ctx context.Context, request reconcile.Request) (recon
 	if wait := state.wait(parsed, now); wait > 0 {
 		return reconcile.Result{RequeueAfter: wait}, nil
 	}
-	underWay, waiting := w.store.get(set.UID) != nil, w.admissions.takeWaiting(set.UID)
+	underWay, waiting := w.store.get(set.UID) != nil, w.gate.TakeWaiting(set.UID)
 	if !underWay && !waiting {
 		return reconcile.Result{}, nil
 	}
 	if !parsed.isWritten() {
 		// The roll-out goes on from where it is; no Machine is written meanwhile.
-		w.admissions.setWaiting(set.UID)
+		w.gate.Await(set.UID, "")
 		return reconcile.Result{}, nil
 	}
 	var requeue controller.Requeue
 	if err := w.admit(ctx, parsed, now, &requeue); err != nil {
-		w.admissions.setWaiting(set.UID)
+		w.gate.Await(set.UID, "")
 		return w.conflicts.Result(key, requeue, err)
 	}
 	state.reconciled, state.revision, state.interval = now, parsed.declaration.Revision, controller.IntervalAfter(w.clock.Since(now))
@@ -126,7 +127,8 @@ func (w *waves) admit(ctx context.Context, set *machineSet, now time.Time, reque
 			decision.Admitted.Delete(nodes[i].Name)
 		}
 	}
-	w.admissions.set(set.UID, admission{revision: set.declaration.Revision, nodes: decision.Admitted})
+	revision := set.declaration.Revision
+	w.gate.Set(set.UID, gate.Admission{Revision: revision, Declarations: sets.New(revision), Nodes: decision.Admitted})
 	if !decision.Wake.IsZero() {
 		requeue.In(decision.Wake.Sub(now))
 	}
@@ -184,8 +186,8 @@ func (w *waves) nodeOf(observed *observation, machine types.NamespacedName) roll
 	rc := &reconciliation{Reconciler: w.Reconciler, observation: observed, key: machine, now: w.clock.Now()}
 	decision, _ := rc.decide()
 	node.Metadata = plan.GroupDecision{State: decision.State, Change: plan.Change{Write: rc.needsWave(&decision)}, Reached: decision.Reached}
-	if w.admissions.isDenied(node.Name, rc.revision()) {
-		node.Failing = "the API server denies the write"
+	if trouble := w.gate.Trouble(node.Name); trouble.Revision == rc.revision() {
+		node.Failing = trouble.Failing
 	}
 	return node
 }
@@ -221,7 +223,11 @@ func (rc *reconciliation) losesOnceOnly(change plan.Change) bool {
 
 // awaitsWave reports whether what was decided has to wait for the waves of the MachineSet.
 func (rc *reconciliation) awaitsWave(decision *plan.Decision) bool {
-	return rc.admissions != nil && rc.needsWave(decision) && !rc.admissions.admits(rc.set.UID, rc.set.declaration.Revision, rc.node.Name)
+	if rc.gate == nil || !rc.needsWave(decision) || rc.gate.Admits(rc.set.UID, rc.set.declaration.Revision, rc.node.Name) {
+		return false
+	}
+	rc.gate.Await(rc.set.UID, rc.node.Name)
+	return true
 }
 
 // reportWaves logs where a roll-out of several waves is, and emits an event when it stops. The metric says so for as long as it has.

@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/apimachinery/pkg/util/sets"
 	applyv1 "k8s.io/client-go/applyconfigurations/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -20,6 +19,7 @@ import (
 	"github.com/drover-io/drover/internal/apitest"
 	"github.com/drover-io/drover/internal/apitest/builder"
 	"github.com/drover-io/drover/internal/paused"
+	"github.com/drover-io/drover/internal/rollout/gate"
 )
 
 // wavesFixture is a fixture with the controller of waves, a MachineSet "a" and its Machines m0 to m3 with the Nodes n0 to n3.
@@ -51,7 +51,7 @@ func newWavesFixture(t *testing.T, settings *v1alpha1.Rollout, more ...client.Ob
 
 // restart has the next process go on.
 func (f *wavesFixture) restart(settings *v1alpha1.Rollout) {
-	f.Reconciler.admissions = &admissions{}
+	f.Reconciler.gate = &gate.Gate{}
 	f.waves = newWaves(f.Reconciler, settings, &RolloutStore{Live: f.client, Writer: f.client, Namespace: "drover"})
 }
 
@@ -261,7 +261,8 @@ func TestWaves_DeletedMachineSet(t *testing.T) {
 	if _, err := f.waves.Reconcile(t.Context(), reconcile.Request{NamespacedName: named("a")}); err != nil {
 		t.Fatal(err)
 	}
-	if f.stopped(t) != -1 || f.waves.store.get(f.set.UID) != nil || len(f.Reconciler.admissions.sets) != 0 || f.waves.states.Len() != 0 {
+	admitted := f.Reconciler.gate.Admits(f.set.UID, f.waves.machineSets.parse(f.set).declaration.Revision, "n0")
+	if f.stopped(t) != -1 || f.waves.store.get(f.set.UID) != nil || admitted || f.waves.states.Len() != 0 {
 		t.Error("its roll-out is known")
 	}
 	f.restart(oneAtATime())
@@ -329,17 +330,4 @@ func TestRolloutStore_CannotWrite(t *testing.T) {
 	f.must(t, "m0", "")
 	f.waves.store.Writer = f.client
 	f.step(t, 6*time.Second, "n0")
-}
-
-func TestAdmissions_Revision(t *testing.T) {
-	var a admissions
-	a.set("x", admission{revision: "1", nodes: sets.New("n0")})
-	for _, c := range []struct {
-		revision, node string
-		want           bool
-	}{{"1", "n0", true}, {"1", "n1", false}, {"2", "n0", false}} {
-		if got := a.admits("x", c.revision, c.node); got != c.want {
-			t.Errorf("revision %s, Node %s: %t", c.revision, c.node, got)
-		}
-	}
 }

@@ -224,7 +224,7 @@ func TestWaves_NodeOfTwoMachines(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.machines(t)
-	if !f.Reconciler.admissions.takeWaiting(f.set.UID) {
+	if !f.Reconciler.gate.TakeWaiting(f.set.UID) {
 		t.Error("the MachineSet is not decided on again")
 	}
 	f.step(t, 6*time.Second, "n0")

@@ -14,10 +14,10 @@ import (
 	"github.com/drover-io/drover/internal/controller"
 	"github.com/drover-io/drover/internal/expectations"
 	"github.com/drover-io/drover/internal/members"
-	"github.com/drover-io/drover/internal/metadata/nodes"
 	metadataplan "github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/nodegroup/plan"
 	"github.com/drover-io/drover/internal/rollout"
+	"github.com/drover-io/drover/internal/rollout/gate"
 	"github.com/drover-io/drover/internal/status"
 )
 
@@ -71,7 +71,7 @@ func (rc *reconciliation) admit(in *plan.Input, decision *plan.Decision) {
 	if decision.Rollout.EndTime != nil {
 		wave = 0
 	}
-	rc.Admissions.Set(rc.group.UID, nodes.Admission{
+	rc.Gate.Set(rc.group.UID, gate.Admission{
 		Generation: rc.group.Generation, Revision: in.Declaration.Revision, Wave: wave, Nodes: decision.Admitted, Released: decision.Releasing,
 		Declarations: members.Revisions(rc.group, rc.nodes), Unfit: members.Unfit(rc.nodes),
 	})

@@ -17,12 +17,12 @@ import (
 	"github.com/drover-io/drover/internal/disruption"
 	"github.com/drover-io/drover/internal/expectations"
 	"github.com/drover-io/drover/internal/members"
-	"github.com/drover-io/drover/internal/metadata/nodes"
 	"github.com/drover-io/drover/internal/nodegroup/plan"
 	"github.com/drover-io/drover/internal/nodegroup/replacement"
 	replacementplan "github.com/drover-io/drover/internal/nodegroup/replacement/plan"
 	"github.com/drover-io/drover/internal/ownership"
 	"github.com/drover-io/drover/internal/pages"
+	"github.com/drover-io/drover/internal/rollout/gate"
 	"github.com/drover-io/drover/internal/rollout/history"
 )
 
@@ -37,12 +37,12 @@ const workers = 4
 
 // Dependencies are what the controller works with.
 type Dependencies struct {
-	Cache      client.Reader
-	Writer     client.Client
-	Recorder   record.EventRecorder
-	Metrics    *Metrics
-	Finder     *members.Finder
-	Admissions *nodes.Admissions
+	Cache    client.Reader
+	Writer   client.Client
+	Recorder record.EventRecorder
+	Metrics  *Metrics
+	Finder   *members.Finder
+	Gate     *gate.Gate
 	// History keeps what groups and MachineSets have declared; nil keeps nothing.
 	History *history.Store
 	// Replacer replaces outdated Machines; nil where none are replaced.
@@ -112,7 +112,7 @@ func NewReconciler(dependencies Dependencies, options Options) *Reconciler {
 func (r *Reconciler) forget(key types.NamespacedName, uid types.UID, _ *groupState) {
 	r.versions.Forget(string(uid))
 	r.conflicts.Forget(key)
-	r.Admissions.Forget(uid)
+	r.Gate.Forget(uid)
 	r.Metrics.forget(key.Name)
 }
 

@@ -5,7 +5,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/drover-io/drover/internal/metadata/nodes"
 	"github.com/drover-io/drover/internal/nodegroup/plan"
 	"github.com/drover-io/drover/internal/nodegroup/replacement"
 	"github.com/drover-io/drover/internal/status"
@@ -37,5 +36,5 @@ func EventDocs() []status.EventDoc {
 		{Reason: EventHistoryNotKept, Type: corev1.EventTypeWarning, On: "NodeGroup",
 			When: "spec.metadata, or the template of a MachineSet, is not kept for `kubectl drover rollout undo`, because it has more than 64 KiB or the " +
 				"API server denies the write; the roll-out goes on"},
-	}, nodes.Events, replacement.Events)
+	}, replacement.Events)
 }

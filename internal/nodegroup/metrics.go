@@ -7,7 +7,6 @@ import (
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/controller"
-	"github.com/drover-io/drover/internal/metadata/nodes"
 	"github.com/drover-io/drover/internal/nodegroup/plan"
 	"github.com/drover-io/drover/internal/nodegroup/replacement"
 	"github.com/drover-io/drover/internal/status"
@@ -43,7 +42,7 @@ var (
 // MetricDocs describes every metric of the capability.
 func MetricDocs() []status.MetricDoc {
 	own := []status.MetricDoc{nodesDoc, unavailableDoc, budgetDoc, waitingDoc, stoppedDoc, outdatedDoc}
-	return slices.Concat(own, nodes.MetricDocs, replacement.MetricDocs)
+	return slices.Concat(own, replacement.MetricDocs)
 }
 
 // Metrics holds the controller's collectors. Create one for each process.

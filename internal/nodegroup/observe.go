@@ -44,7 +44,7 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (*ob
 			return nil, err
 		}
 		// Before the Nodes are listed: they show every write that is over then.
-		unseen := r.Admissions.InFlight(group.UID, r.Clock.Now(), func(node, version string) bool { return r.shows(ctx, node, version) })
+		unseen := r.Gate.InFlight(group.UID, r.Clock.Now(), func(node, version string) bool { return r.shows(ctx, node, version) })
 		found, err := r.Finder.Nodes(ctx, groups, group.UID)
 		return &observation{group: group, groups: groups, nodes: found, unseen: unseen}, err
 	}
@@ -67,11 +67,11 @@ func (rc *reconciliation) input(report replacementplan.Report) *plan.Input {
 	in.Replacement, in.Unseen = report, rc.unseen
 	for _, nodes := range [][]rollout.Node{in.Nodes, in.Released} {
 		for i := range nodes {
-			nodes[i].Failing = rc.Admissions.Trouble(nodes[i].Name).Failing
+			nodes[i].Failing = rc.Gate.Trouble(nodes[i].Name).Failing
 		}
 	}
 	rc.state.noteLeft(in.Released, rc.now)
-	in.Releasing = rc.Admissions.Releasing(rc.group.UID)
+	in.Releasing = rc.Gate.Releasing(rc.group.UID)
 	return in
 }
 
@@ -107,7 +107,7 @@ func (s *groupState) known(group *v1alpha1.NodeGroup) *v1alpha1.NodeGroup {
 // decideMetadata decides what a Node is to carry: guarded taints count as ones that are to be set, unless they are held back or Pods did not leave in
 // time, and contended keys as ones that cannot be.
 func (rc *reconciliation) decideMetadata(assignment *members.Assignment) metadataplan.GroupDecision {
-	in, trouble := assignment.Input(rc.options.Protected, rc.now), rc.Admissions.Trouble(assignment.Node.Name)
+	in, trouble := assignment.Input(rc.options.Protected, rc.now), rc.Gate.Trouble(assignment.Node.Name)
 	in.Held, in.WithoutRecord = trouble.Held, true
 	if in.Held == "" && (in.Declaration == nil || in.Declaration.TimeoutOf(assignment.Node.Annotations, rc.options.Protected, rc.now) == nil) {
 		in.Guard = metadataplan.GuardClear

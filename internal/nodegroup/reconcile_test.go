@@ -26,9 +26,9 @@ import (
 	"github.com/drover-io/drover/internal/machineapi"
 	"github.com/drover-io/drover/internal/machineapi/lookup"
 	"github.com/drover-io/drover/internal/members"
-	"github.com/drover-io/drover/internal/metadata/nodes"
 	"github.com/drover-io/drover/internal/nodegroup/plan"
 	"github.com/drover-io/drover/internal/nodegroup/replacement"
+	"github.com/drover-io/drover/internal/rollout/gate"
 )
 
 // replaced is a NodeGroup that replaces the Machines of a MachineSet, on an API server in memory.
@@ -89,7 +89,7 @@ func newReplaced(t *testing.T, objects ...client.Object) *replaced {
 	})
 	r.reconciler = NewReconciler(Dependencies{
 		Cache: r.client, Writer: r.client, Recorder: recorder, Metrics: metrics, Finder: members.NewFinder(r.client, yes),
-		Admissions: &nodes.Admissions{}, Clock: r.clock, Replacer: r.replacer,
+		Gate: &gate.Gate{}, Clock: r.clock, Replacer: r.replacer,
 	}, Options{Machines: yes})
 	return r
 }

@@ -57,7 +57,7 @@ func (r *Reconciler) sources(cache ctrlcache.Cache) []source.Source {
 			},
 		}),
 		// Taints of a Node are held back, or are not any more.
-		r.Admissions.Changed(r.nodeNameToGroups),
+		r.Gate.Changed(r.nodeNameToGroups),
 		// The lease of a Node is acquired or released, which counts against the budget.
 		nodelease.Source(cache, r.nodeNameToGroups),
 	}

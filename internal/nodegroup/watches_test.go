@@ -18,9 +18,9 @@ import (
 	"github.com/drover-io/drover/internal/apitest"
 	"github.com/drover-io/drover/internal/apitest/builder"
 	"github.com/drover-io/drover/internal/machineapi"
-	"github.com/drover-io/drover/internal/metadata/nodes"
 	metadataplan "github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/paused"
+	"github.com/drover-io/drover/internal/rollout/gate"
 )
 
 // watched returns the queue of a controller in a cluster with the groups a and b, and the informers of MachineSets and Machines.
@@ -32,7 +32,7 @@ func watched(t *testing.T) (queue *apitest.Queue, sets, machines *controllertest
 	}
 	r := &Reconciler{
 		Dependencies: Dependencies{
-			Cache: fake.NewClientBuilder().WithScheme(scheme).WithObjects(group("a"), group("b")).Build(), Admissions: &nodes.Admissions{},
+			Cache: fake.NewClientBuilder().WithScheme(scheme).WithObjects(group("a"), group("b")).Build(), Gate: &gate.Gate{},
 		},
 		options: Options{Machines: func() bool { return true }},
 	}

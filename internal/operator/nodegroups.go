@@ -25,6 +25,7 @@ import (
 	"github.com/drover-io/drover/internal/nodegroup/policy"
 	"github.com/drover-io/drover/internal/nodegroup/replacement"
 	"github.com/drover-io/drover/internal/quorum"
+	"github.com/drover-io/drover/internal/rollout/gate"
 	"github.com/drover-io/drover/internal/rollout/history"
 )
 
@@ -102,7 +103,7 @@ func (b *builder) nodeGuard() (*nodes.Guard, []client.Object, error) {
 // providerSpecs only there.
 func (b *builder) runNodeGroups(ctx context.Context, metrics nodeGroupMetrics, guard *nodes.Guard, machines bool) error {
 	served := func() bool { return machines }
-	finder, admissions := members.NewFinder(b.GetCache(), served).WithRollout(b.settings.NodeGroups.Rollout), &nodes.Admissions{}
+	finder, reached := members.NewFinder(b.GetCache(), served).WithRollout(b.settings.NodeGroups.Rollout), &gate.Gate{}
 	if !config.Enabled(b.settings.Controllers, metadata.Name) {
 		finder.WithoutTemplates()
 	}
@@ -124,12 +125,12 @@ func (b *builder) runNodeGroups(ctx context.Context, metrics nodeGroupMetrics, g
 	})
 	group.Go(func() error {
 		return nodegroup.Run(ctx, b.GetCache(), nodegroup.Dependencies{
-			Cache: b.GetCache(), Writer: b.GetClient(), Recorder: b.recorder, Metrics: metrics.groups, Finder: finder, Admissions: admissions,
+			Cache: b.GetCache(), Writer: b.GetClient(), Recorder: b.recorder, Metrics: metrics.groups, Finder: finder, Gate: reached,
 			Replacer: replacer, History: revisions, Budgets: b.budgets, Live: live(b), API: b.pages,
 		}, nodegroup.Options{Protected: protected(settings), Machines: served})
 	})
 	layer := nodes.NewLayer(nodes.Dependencies{
-		Cache: b.GetCache(), Recorder: b.recorder, Metrics: metrics.nodes, Finder: finder, Admissions: admissions, Guard: guard, Memory: b.memory,
+		Cache: b.GetCache(), Recorder: b.recorder, Metrics: metrics.nodes, Finder: finder, Gate: reached, Guard: guard, Memory: b.memory,
 	}, nodes.Options{Limiter: b.limiter, Protected: protected(settings), Machines: served})
 	group.Go(func() error {
 		return b.nodes.serve(ctx, func(parts *nodeParts) { parts.groups = layer })

@@ -33,7 +33,7 @@ import (
 // documented are the metrics that Drover itself has.
 func documented() []status.MetricDoc {
 	return slices.Concat(metadata.MetricDocs, maintenance.MetricDocs(), engine.MetricDocs(), machineset.MetricDocs, machine.MetricDocs(),
-		healthcheck.MetricDocs, upgrade.MetricDocs(), nodegroup.MetricDocs(), operator.MetricDocs(), undecodable.MetricDocs())
+		healthcheck.MetricDocs, upgrade.MetricDocs(), nodegroup.MetricDocs(), nodes.MetricDocs, operator.MetricDocs(), undecodable.MetricDocs())
 }
 
 // describer is a registry that describes its metrics, also metrics that have no series yet.

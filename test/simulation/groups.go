@@ -31,6 +31,7 @@ import (
 	"github.com/drover-io/drover/internal/nodelease"
 	"github.com/drover-io/drover/internal/ownership"
 	"github.com/drover-io/drover/internal/pages"
+	"github.com/drover-io/drover/internal/rollout/gate"
 )
 
 // leasesFor returns the node leases of a controller with a holder.
@@ -51,7 +52,7 @@ func (p *process) runGroups(
 	all := func() bool { return true }
 	groups, written, places := p.clientFor("node-groups", false), p.clientFor("metadata", false), p.clientFor("disruption", false)
 	membership := p.clientFor("members", false)
-	finder, index, admissions := members.NewFinder(membership.cache, all), &members.Index{}, &nodes.Admissions{}
+	finder, index, reached := members.NewFinder(membership.cache, all), &members.Index{}, &gate.Gate{}
 	membershipOfBudgets, windows := disruption.Membership(index), groupplan.WindowOf
 	if p.crowded {
 		membershipOfBudgets = crowd{index}
@@ -68,12 +69,12 @@ func (p *process) runGroups(
 	p.begin(func() error { return index.Run(ctx, membership.cache, finder) })
 	p.begin(func() error {
 		return nodegroup.Run(ctx, groups.cache, nodegroup.Dependencies{
-			Cache: groups.cache, Writer: groups, Recorder: recorder, Metrics: groupMetrics, Finder: finder, Admissions: admissions,
+			Cache: groups.cache, Writer: groups, Recorder: recorder, Metrics: groupMetrics, Finder: finder, Gate: reached,
 			Budgets: budgets, Live: p.expectationsOf("node-groups"),
 		}, nodegroup.Options{Protected: ownership.DefaultProtected(), Machines: all})
 	})
 	layer := nodes.NewLayer(nodes.Dependencies{
-		Cache: written.cache, Recorder: recorder, Metrics: nodeMetrics, Finder: finder, Admissions: admissions,
+		Cache: written.cache, Recorder: recorder, Metrics: nodeMetrics, Finder: finder, Gate: reached,
 		Guard: &nodes.Guard{
 			Engine: drainer, Leases: leases("metadata", nodes.Holder), Budgets: budgets, Live: pages.NewReader(p.clientFor("metadata", true)),
 		},

@@ -65,7 +65,7 @@ func (rc *reconciliation) finish(ctx context.Context, decision *metadataplan.Gro
 // mayWrite reports whether the Node's turn has come, in the group that it is in and in the one that it has left. A manual edit is undone at once.
 func (rc *reconciliation) mayWrite(decision *metadataplan.GroupDecision) bool {
 	switch left := rc.Recorded; {
-	case left != nil && left != rc.Group && !rc.Admissions.Releasing(left.UID).Has(rc.Node.Name):
+	case left != nil && left != rc.Group && !rc.Gate.Releasing(left.UID).Has(rc.Node.Name):
 		return false
 	case rc.Group == nil:
 		return true
@@ -78,7 +78,7 @@ func (rc *reconciliation) mayWrite(decision *metadataplan.GroupDecision) bool {
 
 // isAdmitted reports whether the roll-out has reached the Node.
 func (rc *reconciliation) isAdmitted() bool {
-	return rc.Admissions.admits(rc.Group.UID, rc.Declaration().Revision, rc.Node.Name)
+	return rc.Gate.Admits(rc.Group.UID, rc.Declaration().Revision, rc.Node.Name)
 }
 
 // isNewNode reports whether the Node has just registered, after its group was created, and has nothing of a group yet. Such a Node does not wait

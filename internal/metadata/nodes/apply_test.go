@@ -18,6 +18,7 @@ import (
 	"github.com/drover-io/drover/internal/members"
 	"github.com/drover-io/drover/internal/metadata/pace"
 	metadataplan "github.com/drover-io/drover/internal/metadata/plan"
+	"github.com/drover-io/drover/internal/rollout/gate"
 	"github.com/drover-io/drover/internal/status"
 )
 
@@ -41,7 +42,7 @@ func newLayer(t *testing.T) *Layer {
 		t.Fatal(err)
 	}
 	return NewLayer(Dependencies{
-		Recorder: record.NewFakeRecorder(10), Metrics: metrics, Admissions: &Admissions{},
+		Recorder: record.NewFakeRecorder(10), Metrics: metrics, Gate: &gate.Gate{},
 	}, Options{Limiter: pace.NewLimiter(0, 0)})
 }
 
@@ -83,32 +84,32 @@ func TestMayWrite(t *testing.T) {
 		group, recorded *members.Group
 		created         time.Time
 		decision        metadataplan.GroupDecision
-		admission       Admission
+		admission       gate.Admission
 		releasing       sets.Set[string]
 		want            bool
 	}{
 		"its wave has not come":                     {group: group, recorded: group},
-		"its wave has come":                         {group: group, recorded: group, admission: Admission{Nodes: admitted}, want: true},
+		"its wave has come":                         {group: group, recorded: group, admission: gate.Admission{Nodes: admitted}, want: true},
 		"a manual edit":                             {group: group, recorded: group, decision: drift, want: true},
 		"it has just registered":                    {group: group, created: start.Add(time.Minute), decision: first, want: true},
 		"it was there when the group was created":   {group: group, created: start.Add(-time.Minute), decision: first},
 		"it has left, and is not released yet":      {recorded: old},
-		"it has left, and was admitted as a member": {recorded: old, admission: Admission{Nodes: admitted}},
+		"it has left, and was admitted as a member": {recorded: old, admission: gate.Admission{Nodes: admitted}},
 		"it has left, and is released":              {recorded: old, releasing: admitted, want: true},
 		"the group that it has left is gone":        {want: true},
-		"it moves, and is not released yet":         {group: group, recorded: old, admission: Admission{Nodes: admitted}},
+		"it moves, and is not released yet":         {group: group, recorded: old, admission: gate.Admission{Nodes: admitted}},
 		"it moves, and its wave has not come":       {group: group, recorded: old, releasing: admitted},
 		"it moves, is released, and its wave has come": {
-			group: group, recorded: old, admission: Admission{Nodes: admitted}, releasing: admitted, want: true,
+			group: group, recorded: old, admission: gate.Admission{Nodes: admitted}, releasing: admitted, want: true,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n0", CreationTimestamp: metav1.NewTime(test.created)}}
 			r := newLayer(t)
-			r.Admissions = &Admissions{}
+			r.Gate = &gate.Gate{}
 			test.admission.Declarations = sets.New(group.Declaration.Revision)
-			r.Admissions.Set(group.UID, test.admission)
-			r.Admissions.Set(old.UID, Admission{Declarations: sets.New(old.Declaration.Revision), Nodes: test.admission.Nodes, Released: test.releasing})
+			r.Gate.Set(group.UID, test.admission)
+			r.Gate.Set(old.UID, gate.Admission{Declarations: sets.New(old.Declaration.Revision), Nodes: test.admission.Nodes, Released: test.releasing})
 			rc := &reconciliation{
 				Layer:       r,
 				observation: &observation{Assignment: members.Assignment{Node: node, Group: test.group, Recorded: test.recorded}},

@@ -145,7 +145,7 @@ func (rc *reconciliation) hasBegun(ctx context.Context, ids []string) (bool, err
 
 // countEvictions counts the Pods that would leave the Node in the wave that is under way.
 func (rc *reconciliation) countEvictions(pods, limit int) (all int) {
-	return rc.Admissions.evict(rc.Group, rc.Node.Name, pods, limit, rc.begun)
+	return rc.Gate.Evict(rc.Group.UID, rc.Node.Name, pods, limit, rc.begun)
 }
 
 // acquire asks for the permission to disrupt the Node, which what has begun has, and acquires or renews its lease. since is when this holder acquired
@@ -264,7 +264,7 @@ func (l *Layer) forgetGuard(node string) {
 	l.withdraw(node)
 	l.heldIn.Delete(node)
 	if _, guarded := l.guarded.LoadAndDelete(node); guarded {
-		l.Admissions.setHeld(node, "")
+		l.setHeld(node, "")
 	}
 }
 
@@ -280,7 +280,7 @@ func (rc *reconciliation) endGuard(ctx context.Context) error {
 // withdraw ends the evictions from a Node for guarded taints. Those of another capability, which may have acquired the lease of the Node since, or
 // have had it all the time, go on.
 func (l *Layer) withdraw(node string) {
-	l.Admissions.endEvictions(node)
+	l.Gate.EndEvictions(node)
 	if l.guarded.CompareAndSwap(node, true, false) {
 		l.Guard.Engine.Withdraw(node)
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/drover-io/drover/internal/drain/engine"
 	"github.com/drover-io/drover/internal/members"
 	"github.com/drover-io/drover/internal/nodelease"
+	"github.com/drover-io/drover/internal/rollout/gate"
 )
 
 // guardedID is the ID of the taint that the group of guardFixture declares.
@@ -57,8 +58,8 @@ func newGuardFixture(t *testing.T, announced bool) *guardFixture {
 		t.Fatal(err)
 	}
 	r, parsed, clock := newLayer(t), members.Parse(group), clocktesting.NewFakeClock(time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC))
-	r.Clock, r.Admissions = clock, &Admissions{}
-	r.Admissions.Set(group.UID, Admission{Declarations: sets.New(parsed.Declaration.Revision), Nodes: sets.New("n0")})
+	r.Clock, r.Gate = clock, &gate.Gate{}
+	r.Gate.Set(group.UID, gate.Admission{Declarations: sets.New(parsed.Declaration.Revision), Nodes: sets.New("n0")})
 	r.Guard = &Guard{
 		Leases: &nodelease.Leases{Client: f.api, Holder: Holder, Namespace: "leases", Clock: clock},
 		Engine: engine.New(apitest.Pods{Reader: f.api}, f.api, f.api, f.api, metrics, engine.Settings{Clock: clock}),

@@ -19,6 +19,7 @@ import (
 	"github.com/drover-io/drover/internal/metadata/pace"
 	metadataplan "github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/ownership"
+	"github.com/drover-io/drover/internal/rollout/gate"
 	"github.com/drover-io/drover/internal/status"
 )
 
@@ -29,8 +30,8 @@ type Dependencies struct {
 	Recorder record.EventRecorder
 	Metrics  *Metrics
 	Finder   *members.Finder
-	// Admissions say which Nodes a roll-out has reached.
-	Admissions *Admissions
+	// Gate says which Nodes a roll-out has reached.
+	Gate *gate.Gate
 	// Guard evicts Pods before taints with the effect NoExecute; nil where Drover drains no nodes.
 	Guard *Guard
 	// Memory is shared with the controller of metadata; nil is a new one.
@@ -153,28 +154,28 @@ type Work struct {
 // Begin decides what a Node gets from its NodeGroup, and what a NodeGroup that the Node has left takes back. isTurn reports that the Node is written
 // for its MachineSet anyway, and need not wait for a turn of its own.
 func (l *Layer) Begin(ctx context.Context, request reconcile.Request, isTurn bool) *Work {
-	l.Admissions.beginWrite(request.Name)
+	l.Gate.BeginWrite(request.Name)
 	observed, err := l.observe(ctx, request.Name)
 	switch {
 	case err != nil:
-		l.Admissions.keepWrite(request.Name)
+		l.Gate.KeepWrite(request.Name)
 		return &Work{err: err}
 	case observed == nil:
 		if err := l.abandonGuard(ctx, request.Name); err != nil {
-			l.Admissions.keepWrite(request.Name)
+			l.Gate.KeepWrite(request.Name)
 			return &Work{err: err}
 		}
 		l.states.Forget(request.NamespacedName)
 		l.conflicts.Forget(request.NamespacedName)
-		l.Admissions.forgetNode(request.Name)
-		l.Admissions.endWrite(request.Name, nil, l.Clock.Now())
+		l.Gate.ForgetNode(request.Name)
+		l.Gate.EndWrite(request.Name, nil, l.Clock.Now())
 		return &Work{}
 	case observed.pending:
 		if observed.Group == nil {
 			// No more Pods leave; its lease is given back when the cache shows whether it has a record.
 			l.forgetGuard(request.Name)
 		}
-		l.Admissions.keepWrite(request.Name)
+		l.Gate.KeepWrite(request.Name)
 		return &Work{result: reconcile.Result{RequeueAfter: controller.CatchUp}}
 	}
 	rc := &reconciliation{
@@ -183,7 +184,7 @@ func (l *Layer) Begin(ctx context.Context, request reconcile.Request, isTurn boo
 	}
 	decision, requeue, err := rc.decide(ctx)
 	if err != nil {
-		l.Admissions.endWrite(request.Name, nil, rc.now)
+		l.Gate.EndWrite(request.Name, nil, rc.now)
 		w := &Work{}
 		w.result, w.err = l.conflicts.Result(rc.key, requeue, err)
 		return w
@@ -226,7 +227,7 @@ func (w *Work) End(ctx context.Context, version string, err error) (reconcile.Re
 	if w.due {
 		w.rc.finish(ctx, &w.decision, &w.applied, version, err)
 	}
-	w.rc.Admissions.endWrite(w.rc.key.Name, w.rc.inFlight(&w.applied), w.rc.now)
+	w.rc.Gate.EndWrite(w.rc.key.Name, w.rc.inFlight(&w.applied), w.rc.now)
 	w.rc.report(&w.decision, &w.applied)
 	return w.rc.result(&w.applied)
 }
@@ -239,7 +240,7 @@ func (rc *reconciliation) decide(ctx context.Context) (decision metadataplan.Gro
 	rc.reportContention(&requeue)
 	guarded := decision.Guarded
 	if len(guarded) == 0 {
-		rc.Admissions.setHeld(rc.Node.Name, "")
+		rc.setHeld(rc.Node.Name, "")
 		rc.state.timedOut = nil
 		return decision, requeue, rc.endGuard(ctx)
 	}
@@ -262,7 +263,7 @@ func (rc *reconciliation) decide(ctx context.Context) (decision metadataplan.Gro
 		return decision, requeue, err
 	}
 	requeue.Merge(v.requeue)
-	rc.Admissions.setHeld(rc.Node.Name, v.held)
+	rc.setHeld(rc.Node.Name, v.held)
 	in.Guard, in.Held, in.TimedOut = v.guard, v.held, rc.timedOut()
 	decision = metadataplan.DecideGroup(in)
 	return decision, requeue, nil

@@ -17,6 +17,7 @@ import (
 	"github.com/drover-io/drover/internal/controller"
 	"github.com/drover-io/drover/internal/expectations"
 	"github.com/drover-io/drover/internal/members"
+	"github.com/drover-io/drover/internal/rollout/gate"
 )
 
 // TestReconcile_LeftBeforeTheCacheShowsTheWrite: a Node that no group selects any more may have the record of one that the cache does not show yet.
@@ -29,13 +30,13 @@ func TestReconcile_LeftBeforeTheCacheShowsTheWrite(t *testing.T) {
 	get(t, r.Cache, node)
 	reconciled := func(version string) (after time.Duration, pending bool) {
 		r.versions.Expect("uid-n0", expectations.Write{Version: version})
-		r.Admissions.beginWrite("n0")
-		r.Admissions.endWrite("n0", &inFlight{groups: []types.UID{"mine"}, version: version}, r.Clock.Now())
+		r.Gate.BeginWrite("n0")
+		r.Gate.EndWrite("n0", &gate.Write{Groups: []types.UID{"mine"}, Version: version}, r.Clock.Now())
 		result, err := r.Begin(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(node)}, false).End(t.Context(), "", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return result.RequeueAfter, r.Admissions.InFlight("mine", r.Clock.Now(), func(string, string) bool { return false })
+		return result.RequeueAfter, r.Gate.InFlight("mine", r.Clock.Now(), func(string, string) bool { return false })
 	}
 	r.guarded.Store("n0", false)
 	if after, pending := reconciled("1" + node.ResourceVersion); after != controller.CatchUp || !pending {

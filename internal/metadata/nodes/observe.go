@@ -43,7 +43,7 @@ func (l *Layer) observe(ctx context.Context, name string) (*observation, error) 
 	if err != nil {
 		return nil, err
 	}
-	if l.Admissions.isUnfit(&assignment) {
+	if assignment.Group != nil && assignment.MachineSet != nil && l.Gate.IsUnfit(assignment.Group.UID, assignment.MachineSet.UID) {
 		assignment.Hold()
 	}
 	pending := l.versions.Pending(ctx, node)

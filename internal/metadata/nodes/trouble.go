@@ -9,8 +9,10 @@ import (
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/controller"
+	"github.com/drover-io/drover/internal/members"
 	metadataplan "github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/ownership"
+	"github.com/drover-io/drover/internal/rollout/gate"
 	"github.com/drover-io/drover/internal/status"
 )
 
@@ -51,7 +53,7 @@ func (rc *reconciliation) reportContention(requeue *controller.Requeue) {
 			contended = contended.With(kind, keys)
 		}
 	}
-	rc.Admissions.setTrouble(rc.Node.Name, func(t *Trouble) { t.Contended = contended })
+	rc.Gate.SetTrouble(rc.Node.Name, func(t *gate.Trouble) { t.Contended = contended })
 }
 
 // declared returns the keys of a kind that the group of the Node declares.
@@ -65,7 +67,7 @@ func (rc *reconciliation) declared(kind ownership.Kind) ownership.Keys {
 // notReleased returns why the group that the Node has left does not give it back, although another group has it; empty if nothing keeps it from that.
 func (rc *reconciliation) notReleased() string {
 	left, why := rc.Recorded, ""
-	if rc.Group == nil || left == nil || left == rc.Group || left.DeletionTimestamp != nil || rc.Admissions.Releasing(left.UID).Has(rc.Node.Name) {
+	if rc.Group == nil || left == nil || left == rc.Group || left.DeletionTimestamp != nil || rc.Gate.Releasing(left.UID).Has(rc.Node.Name) {
 		return ""
 	}
 	blocked := meta.FindStatusCondition(left.Status.Conditions, v1alpha1.ConditionBlocked)
@@ -106,7 +108,7 @@ func (rc *reconciliation) reportFailure(decision *metadataplan.GroupDecision, ap
 	if rc.state.failingRevision = revision; failing == "" {
 		rc.state.failing = time.Time{}
 	}
-	rc.Admissions.setTrouble(rc.Node.Name, func(t *Trouble) { t.Failing = failing })
+	rc.Gate.SetTrouble(rc.Node.Name, func(t *gate.Trouble) { t.Failing = failing })
 }
 
 // declaredRevision identifies what the Node is to carry for its group; empty without one.
@@ -120,4 +122,32 @@ func (rc *reconciliation) declaredRevision() string {
 // hasFailed reports whether the Node could not be written with the present declaration when that was last tried.
 func (rc *reconciliation) hasFailed() bool {
 	return rc.state.failingRevision != "" && rc.state.failingRevision == rc.declaredRevision()
+}
+
+// setHeld has the group know why guarded taints of a Node are held back; empty where they are not.
+func (l *Layer) setHeld(node, why string) {
+	l.Gate.SetTrouble(node, func(t *gate.Trouble) { t.Held = why })
+}
+
+// unknownFor is how long a write that has failed without an answer may still be carried out: the API server ends requests after a minute
+// (https://kubernetes.io/docs/reference/command-line-tools-reference/kube-apiserver/, --request-timeout).
+const unknownFor = time.Minute
+
+// inFlight returns what the cache will show later of a write; nil for nothing.
+func (rc *reconciliation) inFlight(applied *written) *gate.Write {
+	write := &gate.Write{}
+	switch {
+	case applied.wrote:
+		write.Version = applied.version
+	case applied.class == status.Transient:
+		write.Until = rc.Clock.Now().Add(unknownFor)
+	default:
+		return nil
+	}
+	for _, group := range []*members.Group{rc.Group, rc.Recorded} {
+		if group != nil {
+			write.Groups = append(write.Groups, group.UID)
+		}
+	}
+	return write
 }

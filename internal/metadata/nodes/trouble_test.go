@@ -17,6 +17,7 @@ import (
 	"github.com/drover-io/drover/internal/metadata/pace"
 	metadataplan "github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/ownership"
+	"github.com/drover-io/drover/internal/rollout/gate"
 	"github.com/drover-io/drover/internal/status"
 )
 
@@ -27,8 +28,8 @@ func newGroupReconciliation(t *testing.T) *reconciliation {
 	group.Spec.Metadata = &v1alpha1.Metadata{Labels: map[string]v1alpha1.LabelValue{"team": "blue"}}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n0"}}
 	r, parsed := newLayer(t), members.Parse(group)
-	r.Admissions = &Admissions{}
-	r.Admissions.Set(group.UID, Admission{Declarations: sets.New(parsed.Declaration.Revision), Nodes: sets.New("n0")})
+	r.Gate = &gate.Gate{}
+	r.Gate.Set(group.UID, gate.Admission{Declarations: sets.New(parsed.Declaration.Revision), Nodes: sets.New("n0")})
 	return &reconciliation{
 		Layer: r, observation: &observation{Assignment: members.Assignment{Node: node, Group: parsed}}, state: &nodeState{}, now: r.Clock.Now(),
 	}
@@ -40,7 +41,7 @@ func TestReportContention(t *testing.T) {
 	contended := func() bool {
 		var requeue controller.Requeue
 		rc.reportContention(&requeue)
-		found := rc.Admissions.Trouble("n0").Contended.Of(ownership.Label).Has("team")
+		found := rc.Gate.Trouble("n0").Contended.Of(ownership.Label).Has("team")
 		if found != (requeue.Delay() > 0) {
 			t.Errorf("contended %t, asked for again in %s", found, requeue.Delay())
 		}
@@ -87,10 +88,10 @@ func TestReportFailure_NotReleased(t *testing.T) {
 			c.change(left)
 			rc.Recorded = members.Parse(left)
 			if c.releasing {
-				rc.Admissions.Set(left.UID, Admission{Released: sets.New("n0")})
+				rc.Gate.Set(left.UID, gate.Admission{Released: sets.New("n0")})
 			}
 			rc.reportFailure(&metadataplan.GroupDecision{Change: metadataplan.Change{Write: true}}, &written{class: status.OK})
-			if got := rc.Admissions.Trouble("n0").Failing; !strings.Contains(got, c.want) || (got == "") != (c.want == "") {
+			if got := rc.Gate.Trouble("n0").Failing; !strings.Contains(got, c.want) || (got == "") != (c.want == "") {
 				t.Errorf("it fails because of %q, want %q", got, c.want)
 			}
 		})
@@ -119,23 +120,23 @@ func TestReportFailure(t *testing.T) {
 				rc.reportFailure(decision, &written{wrote: err == nil, class: status.Classify(err), err: err})
 				rc.now = rc.now.Add(failsAfter / 2)
 			}
-			if got := rc.Admissions.Trouble("n0").Failing; (got != "") != c.want {
+			if got := rc.Gate.Trouble("n0").Failing; (got != "") != c.want {
 				t.Errorf("it fails because of %q", got)
 			}
-			if rc.Admissions.Set("uid-g", Admission{}); c.want {
+			if rc.Gate.Set("uid-g", gate.Admission{}); c.want {
 				rc.reportFailure(decision, &written{class: status.OK, postponed: true})
-				if rc.Admissions.Trouble("n0").Failing == "" {
+				if rc.Gate.Trouble("n0").Failing == "" {
 					t.Error("it does not fail any more while its turn has not come again")
 				}
 				rc.Group = members.Parse(&v1alpha1.NodeGroup{ObjectMeta: metav1.ObjectMeta{Name: "g", UID: "uid-g"}})
 				rc.Assignment = members.Assignment{Node: rc.Node, Group: rc.Group}
 				rc.reportFailure(decision, &written{class: status.OK, postponed: true})
-				if got := rc.Admissions.Trouble("n0").Failing; got != "" {
+				if got := rc.Gate.Trouble("n0").Failing; got != "" {
 					t.Errorf("with another declaration it fails because of %q", got)
 				}
 			}
 			rc.reportFailure(&metadataplan.GroupDecision{}, &written{class: status.OK})
-			if got := rc.Admissions.Trouble("n0").Failing; got != "" {
+			if got := rc.Gate.Trouble("n0").Failing; got != "" {
 				t.Errorf("with nothing to write it fails because of %q", got)
 			}
 		})

@@ -26,7 +26,7 @@ import (
 func (l *Layer) Sources(cache ctrlcache.Cache) []source.Source {
 	sources := []source.Source{
 		// A roll-out reaches the Node, or its group changes.
-		l.Admissions.events.Source(func(_ context.Context, node string) []reconcile.Request { return requestFor(node) }),
+		l.Gate.Admitted(func(_ context.Context, node string) []reconcile.Request { return requestFor(node) }),
 	}
 	if l.Guard != nil {
 		requests := func(_ context.Context, node string) []reconcile.Request { return requestFor(node) }
@@ -105,8 +105,8 @@ func (l *Layer) NodeDeleted(node *corev1.Node) {
 	l.options.Limiter.Forget(key)
 	l.conflicts.Forget(key)
 	l.forgetGuard(node.Name)
-	l.Admissions.forgetNode(node.Name)
-	l.Admissions.forgetWrite(node.Name)
+	l.Gate.ForgetNode(node.Name)
+	l.Gate.ForgetWrite(node.Name)
 	l.states.Forget(key)
 }
 

@@ -1,24 +1,24 @@
-package nodes
+package gate
 
 import (
 	"context"
 	"slices"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-
-	"github.com/drover-io/drover/api/drover/v1alpha1"
-	"github.com/drover-io/drover/internal/members"
 )
 
-// TestAdmissions_Set: Nodes are reconciled when they are admitted, and all of them when the spec of their group has changed.
-func TestAdmissions_Set(t *testing.T) {
-	a := &Admissions{}
+// TestGate_Set: Nodes are reconciled when they are admitted, and all of them when the spec of their group has changed.
+func TestGate_Set(t *testing.T) {
+	a := &Gate{}
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 	defer queue.ShutDown()
-	source := a.events.Source(func(_ context.Context, node string) []reconcile.Request { return requestFor(node) })
+	source := a.Admitted(func(_ context.Context, node string) []reconcile.Request {
+		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: node}}}
+	})
 	if err := source.Start(t.Context(), queue); err != nil {
 		t.Fatal(err)
 	}
@@ -47,10 +47,9 @@ func TestAdmissions_Set(t *testing.T) {
 	}
 }
 
-// TestAdmissions_Evict: spec.rollout.noExecute.maxPodsPerWave counts what a wave evicts, and after the roll-out what is evicted at the same time.
-func TestAdmissions_Evict(t *testing.T) {
-	a, group := &Admissions{}, &members.Group{NodeGroup: &v1alpha1.NodeGroup{}}
-	group.UID = "group"
+// TestGate_Evict: spec.rollout.noExecute.maxPodsPerWave counts what a wave evicts, and after the roll-out what is evicted at the same time.
+func TestGate_Evict(t *testing.T) {
+	var a Gate
 	for _, step := range []struct {
 		name, node string
 		wave, pods int
@@ -69,11 +68,25 @@ func TestAdmissions_Evict(t *testing.T) {
 		{"what has begun counts", "n5", 0, 1, "", false, 7},
 	} {
 		if step.ended != "" {
-			a.endEvictions(step.ended)
+			a.EndEvictions(step.ended)
 		}
-		a.Set(group.UID, Admission{Revision: "a", Wave: step.wave})
-		if all := a.evict(group, step.node, step.pods, 5, step.begun); all != step.want {
+		a.Set("group", Admission{Revision: "a", Wave: step.wave})
+		if all := a.Evict("group", step.node, step.pods, 5, step.begun); all != step.want {
 			t.Errorf("%s: there are %d Pods, want %d", step.name, all, step.want)
+		}
+	}
+}
+
+// TestGate_Admits: a Node is admitted for one declaration.
+func TestGate_Admits(t *testing.T) {
+	var g Gate
+	g.Set("x", Admission{Declarations: sets.New("1"), Nodes: sets.New("n0")})
+	for _, c := range []struct {
+		revision, node string
+		want           bool
+	}{{"1", "n0", true}, {"1", "n1", false}, {"2", "n0", false}} {
+		if got := g.Admits("x", c.revision, c.node); got != c.want {
+			t.Errorf("revision %s, Node %s: %t", c.revision, c.node, got)
 		}
 	}
 }

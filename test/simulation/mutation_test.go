@@ -68,10 +68,10 @@ func TestMutations_Found(t *testing.T) {
 			config: func() *config { return &config{groups: true, versioned: true, unbudgeted: true} }, fault: "has no place in the budget", seeds: 30,
 		},
 		"budget is larger than it should be: found": {
-			config: func() *config { return &config{groups: true, versioned: true, generous: true} }, fault: "are disrupted, and the budget is", seeds: 60,
+			config: func() *config { return &config{groups: true, versioned: true, generous: true} }, fault: "are disrupted, and the budget is", seeds: 300,
 		},
 		"budget in percent counts too many Nodes: found": {
-			config: func() *config { return &config{groups: true, versioned: true, crowded: true} }, fault: "are disrupted, and the budget is", seeds: 60,
+			config: func() *config { return &config{groups: true, versioned: true, crowded: true} }, fault: "are disrupted, and the budget is", seeds: 300,
 		},
 		"budget has no windows: found": {
 			config: func() *config { return &config{groups: true, versioned: true, unscheduled: true} }, fault: "outside of its windows", seeds: 30,

@@ -10,8 +10,7 @@ import (
 	"github.com/drover-io/drover/internal/ownership"
 )
 
-// GroupLayer returns what a Node has from its NodeGroup, for a decision about the Node's MachineSet, whose UID is set. The NodeGroup guards no taints
-// of another MachineSet.
+// GroupLayer returns what a Node has from its NodeGroup, for a decision about the Node's MachineSet, whose UID is set.
 func (f *Finder) GroupLayer(ctx context.Context, node *corev1.Node, set types.UID) (plan.GroupLayer, error) {
 	groups, err := f.Groups(ctx)
 	if err != nil {
@@ -24,11 +23,17 @@ func (f *Finder) GroupLayer(ctx context.Context, node *corev1.Node, set types.UI
 	if err != nil {
 		return plan.GroupLayer{}, err
 	}
-	layer := assignment.GroupLayer(groups)
-	if assignment.MachineSet == nil || assignment.MachineSet.UID != set {
+	return assignment.GroupLayerFor(groups, set), nil
+}
+
+// GroupLayerFor returns what the Node has from its NodeGroup, for a decision about the MachineSet with a UID. The NodeGroup guards no taints of
+// another MachineSet.
+func (m *Assignment) GroupLayerFor(groups []*Group, set types.UID) plan.GroupLayer {
+	layer := m.GroupLayer(groups)
+	if m.MachineSet == nil || m.MachineSet.UID != set {
 		layer.Name, layer.Guarded = "", nil
 	}
-	return layer, nil
+	return layer
 }
 
 // GroupLayer returns what the Node has from its NodeGroup, for a decision about the Node's MachineSet. A NodeGroup that is being deleted, or that is

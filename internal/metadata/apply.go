@@ -13,7 +13,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/drover-io/drover/internal/controller"
 	"github.com/drover-io/drover/internal/expectations"
 	"github.com/drover-io/drover/internal/metadata/nodes"
 	"github.com/drover-io/drover/internal/metadata/pace"
@@ -61,20 +60,14 @@ func (r *Reconciler) writeNode(ctx context.Context, w *work, group *nodes.Work, 
 		ofGroup.awaited = true
 	}
 	if set != nil && ofGroup != nil {
-		if set.node.ResourceVersion != ofGroup.node.ResourceVersion {
-			// One layer has observed an older Node.
-			group.Postpone(controller.CatchUp)
-			ofGroup = nil
-		} else {
-			set.change.Group = ofGroup.change.Group
-			version, err = r.patchNode(ctx, set)
-			if status.Classify(err) != status.Denied {
-				w.finishNode(ctx, err)
-				return version, err
-			}
-			// The API server may deny what one layer declares. The other layer does not wait for that.
-			set.change.Group = nil
+		set.change.Group = ofGroup.change.Group
+		version, err = r.patchNode(ctx, set)
+		if status.Classify(err) != status.Denied {
+			w.finishNode(ctx, err)
+			return version, err
 		}
+		// The API server may deny what one layer declares. The other layer does not wait for that.
+		set.change.Group = nil
 	}
 	if set != nil {
 		_, err := r.patchNode(ctx, set)

@@ -182,20 +182,26 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if request.Namespace != "" {
 		return r.reconcileMachine(ctx, request.NamespacedName)
 	}
-	var results results
-	works, err := r.beginMachines(ctx, request.Name)
-	results.add(reconcile.Result{}, err)
-	var of *work // writes the Node
-	inSet := false
-	for _, w := range works {
-		inSet = inSet || w.rc != nil && w.rc.set != nil
-		if w.due && w.decision.Node.Write {
-			of = w
-		}
+	if r.groups != nil {
+		// Before the Node is read.
+		r.groups.Gate.BeginWrite(request.Name)
 	}
+	on, err := r.observeNode(ctx, request.Name)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	var observed *nodes.Observation
+	if r.groups != nil {
+		observed = r.groups.Observe(ctx, request.Name, on.node)
+		on.groupLayer = observed.GroupLayer
+	}
+	var results results
+	works, err := r.beginMachines(ctx, &on)
+	results.add(reconcile.Result{}, err)
+	of, inSet := writerOf(works)
 	var group *nodes.Work
 	if r.groups != nil {
-		group = r.groups.Begin(ctx, request, of != nil)
+		group = r.groups.Begin(ctx, observed, of != nil)
 	}
 	for _, w := range works {
 		w.writeMachine(ctx)
@@ -208,6 +214,17 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		results.add(group.End(ctx, version, groupErr))
 	}
 	return results.merged()
+}
+
+// writerOf returns the work that writes the Node, nil for none, and whether any of the Machines has a MachineSet.
+func writerOf(works []*work) (of *work, inSet bool) {
+	for _, w := range works {
+		inSet = inSet || w.rc != nil && w.rc.set != nil
+		if w.due && w.decision.Node.Write {
+			of = w
+		}
+	}
+	return of, inSet
 }
 
 // reconcileMachine is Reconcile for a Machine without a Node.
@@ -240,18 +257,17 @@ func (r *results) merged() (reconcile.Result, error) {
 }
 
 // beginMachines begins the work on all Machines that name a Node; usually there is one.
-func (r *Reconciler) beginMachines(ctx context.Context, node string) ([]*work, error) {
+func (r *Reconciler) beginMachines(ctx context.Context, on *namedNode) ([]*work, error) {
 	if !r.templates {
 		return nil, nil
 	}
-	on, err := r.observeNamed(ctx, node)
-	if err != nil {
+	if err := r.observeMachines(ctx, on); err != nil {
 		return nil, err
 	}
 	works := make([]*work, len(on.machines))
 	for i := range on.machines {
 		machine := &on.machines[i]
-		observed, err := r.observeMachine(ctx, machine, &on)
+		observed, err := r.observeMachine(ctx, machine, on)
 		works[i] = r.begin(ctx, client.ObjectKeyFromObject(machine), observed, err)
 	}
 	return works, nil

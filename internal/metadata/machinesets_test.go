@@ -158,8 +158,11 @@ func TestObserve_CacheFails(t *testing.T) {
 			t.Errorf("MachineSet: %v", err)
 		}
 	}
-	if _, err := s.observeNamed(t.Context(), "n"); !errors.Is(err, errReader) {
+	if _, err := s.observeNode(t.Context(), "n"); !errors.Is(err, errReader) {
 		t.Errorf("node: %v", err)
+	}
+	if err := s.observeMachines(t.Context(), &namedNode{name: "n"}); !errors.Is(err, errReader) {
+		t.Errorf("Machines: %v", err)
 	}
 	if got := s.machineSetToMachines(t.Context(), setOf("a", blue)); len(got) != 0 {
 		t.Errorf("members: %v", got)

@@ -40,35 +40,46 @@ type observation struct {
 
 // namedNode is a Node with the Machines that name it in status.nodeRef.
 type namedNode struct {
+	name string
 	// node is nil if no Node has the name.
 	node     *corev1.Node
 	machines []machinev1beta1.Machine
 	// active is how many of the Machines are not being deleted.
 	active int
+	// groupLayer returns what the Node has from its NodeGroup, for the MachineSet with a UID; nil where the NodeGroup has not been looked for.
+	groupLayer func(set types.UID) (plan.GroupLayer, error)
 }
 
-// observeNamed reads the Node of a name and its Machines; nothing for an empty name.
-func (r *Reconciler) observeNamed(ctx context.Context, name string) (n namedNode, err error) {
+// observeNode reads the Node of a name; none for an empty name.
+func (r *Reconciler) observeNode(ctx context.Context, name string) (namedNode, error) {
+	n, node := namedNode{name: name}, &corev1.Node{}
 	if name == "" {
 		return n, nil
 	}
-	if n.machines, err = lookup.MachinesOfNode(ctx, r.cache, name); err != nil {
-		return n, err
+	switch err := r.cache.Get(ctx, types.NamespacedName{Name: name}, node); {
+	case apierrors.IsNotFound(err):
+	case err != nil:
+		return n, fmt.Errorf("reading Node %s: %w", name, err)
+	default:
+		n.node = node
+	}
+	return n, nil
+}
+
+// observeMachines reads the Machines that name a Node.
+func (r *Reconciler) observeMachines(ctx context.Context, n *namedNode) (err error) {
+	if n.name == "" {
+		return nil
+	}
+	if n.machines, err = lookup.MachinesOfNode(ctx, r.cache, n.name); err != nil {
+		return err
 	}
 	for i := range n.machines {
 		if n.machines[i].DeletionTimestamp == nil {
 			n.active++
 		}
 	}
-	node := &corev1.Node{}
-	switch err = r.cache.Get(ctx, types.NamespacedName{Name: name}, node); {
-	case apierrors.IsNotFound(err):
-		return n, nil
-	case err != nil:
-		return n, fmt.Errorf("reading Node %s: %w", name, err)
-	}
-	n.node = node
-	return n, undecodable.CheckAll(n.machines)
+	return undecodable.CheckAll(n.machines)
 }
 
 // observe reads the Machine, its MachineSet and its Node; nil when there is nothing to do for the Machine.
@@ -81,7 +92,10 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (*ob
 	case err != nil:
 		return nil, fmt.Errorf("reading Machine %s: %w", key, err)
 	}
-	on, err := r.observeNamed(ctx, machineapi.NodeName(machine))
+	on, err := r.observeNode(ctx, machineapi.NodeName(machine))
+	if err == nil {
+		err = r.observeMachines(ctx, &on)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -113,14 +127,14 @@ func (r *Reconciler) observeMachine(ctx context.Context, machine *machinev1beta1
 		observed.node, observed.nodeShared = on.node, on.active > 1
 		observed.pending = observed.pending || r.versions.Pending(ctx, on.node)
 	}
-	return observed, r.observeGroup(ctx, observed)
+	return observed, r.observeGroup(ctx, observed, on.groupLayer)
 }
 
 // errGroups is the cause of the conflict while it is not known which NodeGroup a Node has.
 var errGroups = errors.New("the capability node-groups has not started yet")
 
-// observeGroup reads what the Node has from its NodeGroup.
-func (r *Reconciler) observeGroup(ctx context.Context, observed *observation) (err error) {
+// observeGroup reads what the Node has from its NodeGroup; layer returns that if it is not nil.
+func (r *Reconciler) observeGroup(ctx context.Context, observed *observation, layer func(types.UID) (plan.GroupLayer, error)) (err error) {
 	if observed.node == nil || !plan.DependsOnGroup(observed.node, observed.set.declared()) {
 		return nil
 	}
@@ -130,7 +144,12 @@ func (r *Reconciler) observeGroup(ctx context.Context, observed *observation) (e
 		if observed.set != nil {
 			set = observed.set.UID
 		}
-		if observed.group, err = r.groups.Finder.GroupLayer(ctx, observed.node, set); err != nil {
+		if layer == nil {
+			layer = func(set types.UID) (plan.GroupLayer, error) {
+				return r.groups.Finder.GroupLayer(ctx, observed.node, set)
+			}
+		}
+		if observed.group, err = layer(set); err != nil {
 			return err
 		}
 	case r.awaitsGroups():

@@ -26,7 +26,7 @@ import (
 func TestApply_Withheld(t *testing.T) {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n0", UID: "uid-n0"}}
 	rc := &reconciliation{
-		Layer: newLayer(t), observation: &observation{Assignment: members.Assignment{Node: node}}, state: &nodeState{}, withheld: true,
+		Layer: newLayer(t), Assignment: members.Assignment{Node: node}, state: &nodeState{}, withheld: true,
 	}
 	decision := metadataplan.GroupDecision{Guarded: []string{"example.com/batch:NoExecute"}, Change: metadataplan.Change{Write: true}}
 	out, due := rc.prepare(&decision, controller.Requeue{}, false)
@@ -111,9 +111,9 @@ func TestMayWrite(t *testing.T) {
 			r.Gate.Set(group.UID, test.admission)
 			r.Gate.Set(old.UID, gate.Admission{Declarations: sets.New(old.Declaration.Revision), Nodes: test.admission.Nodes, Released: test.releasing})
 			rc := &reconciliation{
-				Layer:       r,
-				observation: &observation{Assignment: members.Assignment{Node: node, Group: test.group, Recorded: test.recorded}},
-				now:         start.Add(2 * time.Minute),
+				Layer:      r,
+				Assignment: members.Assignment{Node: node, Group: test.group, Recorded: test.recorded},
+				now:        start.Add(2 * time.Minute),
 			}
 			if got := rc.mayWrite(&test.decision); got != test.want {
 				t.Errorf("it may be written: %t, want %t", got, test.want)

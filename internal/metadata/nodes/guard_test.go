@@ -50,7 +50,7 @@ func TestHasBegun(t *testing.T) {
 				}
 			}
 			r.Guard = &Guard{Leases: leases}
-			rc := &reconciliation{Layer: r, observation: &observation{Assignment: members.Assignment{Node: node}}}
+			rc := &reconciliation{Layer: r, Assignment: members.Assignment{Node: node}}
 			if begun, err := rc.hasBegun(t.Context(), []string{"example.com/batch:NoExecute"}); begun != c.want || err != nil {
 				t.Errorf("begun is %v, error %v", begun, err)
 			}
@@ -90,7 +90,7 @@ func TestAwaitRetry(t *testing.T) {
 				t.Fatal(err)
 			}
 			rc := &reconciliation{
-				Layer: r, observation: &observation{Assignment: members.Assignment{Node: node, Group: parsed}}, state: &nodeState{},
+				Layer: r, Assignment: members.Assignment{Node: node, Group: parsed}, state: &nodeState{},
 				now: now,
 			}
 			v, err := rc.awaitRetry(t.Context())
@@ -175,7 +175,7 @@ func TestVerify_DaemonSets(t *testing.T) {
 			node, reader := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n0"}}, &podPages{pods: c.pods}
 			r := newLayer(t)
 			r.Guard = &Guard{Live: pages.NewReader(reader)}
-			rc := &reconciliation{Layer: r, observation: &observation{Assignment: members.Assignment{Node: node}}}
+			rc := &reconciliation{Layer: r, Assignment: members.Assignment{Node: node}}
 			v, err := rc.verify(t.Context(), []corev1.Taint{{Key: "example.com/batch", Effect: corev1.TaintEffectNoExecute}})
 			if err != nil || v.guard != c.guard || !strings.HasPrefix(rc.lost, c.lost) || (rc.lost == "") != (c.lost == "") {
 				t.Errorf("verdict %+v, lost %q, error %v", v, rc.lost, err)
@@ -235,7 +235,7 @@ func TestVerify_ManyPods(t *testing.T) {
 			node, pods := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n0"}}, &largePods{intolerant: c.intolerant}
 			r := newLayer(t)
 			r.Guard = &Guard{Live: pages.NewReader(pods)}
-			rc := &reconciliation{Layer: r, observation: &observation{Assignment: members.Assignment{Node: node}}}
+			rc := &reconciliation{Layer: r, Assignment: members.Assignment{Node: node}}
 			v, err := rc.verify(t.Context(), []corev1.Taint{{Key: "example.com/batch", Effect: corev1.TaintEffectNoExecute}})
 			if err != nil || v.guard != c.guard || pods.lists != c.lists {
 				t.Errorf("verdict %+v after %d pages, error %v", v, pods.lists, err)

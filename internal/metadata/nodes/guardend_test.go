@@ -69,7 +69,7 @@ func newGuardFixture(t *testing.T, announced bool) *guardFixture {
 		}),
 	}
 	f.reconciliation = &reconciliation{
-		Layer: r, observation: &observation{Assignment: members.Assignment{Node: node, Group: parsed}}, state: &nodeState{}, now: clock.Now(),
+		Layer: r, Assignment: members.Assignment{Node: node, Group: parsed}, state: &nodeState{}, now: clock.Now(),
 		key: types.NamespacedName{Name: "n0"},
 	}
 	return f

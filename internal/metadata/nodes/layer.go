@@ -117,7 +117,7 @@ func NewLayer(dependencies Dependencies, options Options) *Layer {
 // reconciliation is what one reconciliation of a Node works on. Only decide sets begun, withheld and lost.
 type reconciliation struct {
 	*Layer
-	*observation
+	members.Assignment
 	key   types.NamespacedName
 	state *nodeState
 	now   time.Time
@@ -153,38 +153,30 @@ type Work struct {
 
 // Begin decides what a Node gets from its NodeGroup, and what a NodeGroup that the Node has left takes back. isTurn reports that the Node is written
 // for its MachineSet anyway, and need not wait for a turn of its own.
-func (l *Layer) Begin(ctx context.Context, request reconcile.Request, isTurn bool) *Work {
-	l.Gate.BeginWrite(request.Name)
-	observed, err := l.observe(ctx, request.Name)
+func (l *Layer) Begin(ctx context.Context, observed *Observation, isTurn bool) *Work {
+	name, node := observed.name, observed.node
 	switch {
-	case err != nil:
-		l.Gate.KeepWrite(request.Name)
-		return &Work{err: err}
-	case observed == nil:
-		if err := l.abandonGuard(ctx, request.Name); err != nil {
-			l.Gate.KeepWrite(request.Name)
-			return &Work{err: err}
-		}
-		l.states.Forget(request.NamespacedName)
-		l.conflicts.Forget(request.NamespacedName)
-		l.Gate.ForgetNode(request.Name)
-		l.Gate.EndWrite(request.Name, nil, l.Clock.Now())
-		return &Work{}
-	case observed.pending:
-		if observed.Group == nil {
+	case node == nil, node.DeletionTimestamp != nil:
+		return l.leave(ctx, name)
+	case observed.err != nil:
+		l.Gate.KeepWrite(name)
+		return &Work{err: observed.err}
+	}
+	switch pending := l.versions.Pending(ctx, node); {
+	case !observed.isOfGroup(pending):
+		return l.leave(ctx, name)
+	case pending:
+		if observed.assignment.Group == nil {
 			// No more Pods leave; its lease is given back when the cache shows whether it has a record.
-			l.forgetGuard(request.Name)
+			l.forgetGuard(name)
 		}
-		l.Gate.KeepWrite(request.Name)
+		l.Gate.KeepWrite(name)
 		return &Work{result: reconcile.Result{RequeueAfter: controller.CatchUp}}
 	}
-	rc := &reconciliation{
-		Layer: l, observation: observed, key: request.NamespacedName,
-		state: l.states.Get(request.NamespacedName, observed.Node.UID), now: l.Clock.Now(),
-	}
+	rc := l.reconciliationOf(observed.assignment)
 	decision, requeue, err := rc.decide(ctx)
 	if err != nil {
-		l.Gate.EndWrite(request.Name, nil, rc.now)
+		l.Gate.EndWrite(name, nil, rc.now)
 		w := &Work{}
 		w.result, w.err = l.conflicts.Result(rc.key, requeue, err)
 		return w
@@ -192,6 +184,29 @@ func (l *Layer) Begin(ctx context.Context, request reconcile.Request, isTurn boo
 	w := &Work{rc: rc, decision: decision}
 	w.applied, w.due = rc.prepare(&decision, requeue, isTurn)
 	return w
+}
+
+// reconciliationOf begins the reconciliation of a Node.
+func (l *Layer) reconciliationOf(assignment members.Assignment) *reconciliation {
+	if assignment.Group != nil && assignment.MachineSet != nil && l.Gate.IsUnfit(assignment.Group.UID, assignment.MachineSet.UID) {
+		assignment.Hold()
+	}
+	key := types.NamespacedName{Name: assignment.Node.Name}
+	return &reconciliation{Layer: l, Assignment: assignment, key: key, state: l.states.Get(key, assignment.Node.UID), now: l.Clock.Now()}
+}
+
+// leave forgets a Node that has, and had, no group.
+func (l *Layer) leave(ctx context.Context, name string) *Work {
+	if err := l.abandonGuard(ctx, name); err != nil {
+		l.Gate.KeepWrite(name)
+		return &Work{err: err}
+	}
+	key := types.NamespacedName{Name: name}
+	l.states.Forget(key)
+	l.conflicts.Forget(key)
+	l.Gate.ForgetNode(name)
+	l.Gate.EndWrite(name, nil, l.Clock.Now())
+	return &Work{}
 }
 
 // Node returns the Node as it was observed, if it is to be written; nil if not.
@@ -210,14 +225,6 @@ func (w *Work) Awaited() bool { return len(w.decision.Guarded) > 0 }
 
 // Concerned reports whether the Node has, or has had, a NodeGroup.
 func (w *Work) Concerned() bool { return w.rc != nil }
-
-// Postpone has the Node written later.
-func (w *Work) Postpone(wait time.Duration) {
-	if w.due {
-		w.due, w.applied.postponed = false, true
-		w.applied.requeue.In(wait)
-	}
-}
 
 // End notes what has come of the write of Node, if there was one: the version of the Node, or an error.
 func (w *Work) End(ctx context.Context, version string, err error) (reconcile.Result, error) {

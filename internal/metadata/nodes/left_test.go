@@ -8,9 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/apitest"
@@ -32,7 +30,8 @@ func TestReconcile_LeftBeforeTheCacheShowsTheWrite(t *testing.T) {
 		r.versions.Expect("uid-n0", expectations.Write{Version: version})
 		r.Gate.BeginWrite("n0")
 		r.Gate.EndWrite("n0", &gate.Write{Groups: []types.UID{"mine"}, Version: version}, r.Clock.Now())
-		result, err := r.Begin(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(node)}, false).End(t.Context(), "", nil)
+		r.Gate.BeginWrite("n0")
+		result, err := r.Begin(t.Context(), r.Observe(t.Context(), "n0", node), false).End(t.Context(), "", nil)
 		if err != nil {
 			t.Fatal(err)
 		}

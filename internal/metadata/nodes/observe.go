@@ -2,53 +2,52 @@ package nodes
 
 import (
 	"context"
-	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/drover-io/drover/internal/members"
+	"github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/ownership"
 )
 
-// observation is what a reconciliation has read from the cache. The objects are the cache's own and must not be changed.
-type observation struct {
-	members.Assignment
-	// pending reports that the cache does not show Drover's own last write of the Node.
-	pending bool
+// Observation is what a reconciliation has read of a Node and its NodeGroup. The objects are the cache's own and must not be changed.
+type Observation struct {
+	name string
+	// node is nil if no Node has the name.
+	node       *corev1.Node
+	groups     []*members.Group
+	assignment members.Assignment
+	// err is why it is not known which NodeGroup the Node has; nil if it is, or if there is no Node.
+	err error
 }
 
-// observe reads a Node and the group that it belongs to; nil when there is nothing to do for the Node. A Node without a group and a record may have
-// a record that the cache does not show yet.
-func (l *Layer) observe(ctx context.Context, name string) (*observation, error) {
-	node := &corev1.Node{}
-	err := l.Cache.Get(ctx, types.NamespacedName{Name: name}, node)
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil, nil
-	case err != nil:
-		return nil, fmt.Errorf("reading Node %s: %w", name, err)
-	case node.DeletionTimestamp != nil:
-		return nil, nil
+// Observe finds the NodeGroup of a Node, nil for one that does not exist. Gate.BeginWrite has to be called before the Node is read from the cache,
+// and Begin afterwards.
+func (l *Layer) Observe(ctx context.Context, name string, node *corev1.Node) *Observation {
+	o := &Observation{name: name, node: node}
+	if node == nil {
+		return o
 	}
-	groups, err := l.Finder.Groups(ctx)
-	if err != nil {
-		return nil, err
+	if o.groups, o.err = l.Finder.Groups(ctx); o.err != nil {
+		return o
 	}
-	assignment, err := l.Finder.Assign(ctx, groups, node)
-	if err == nil {
-		err = assignment.Decodable()
+	if o.assignment, o.err = l.Finder.Assign(ctx, o.groups, o.node); o.err == nil {
+		o.err = o.assignment.Decodable()
 	}
-	if err != nil {
-		return nil, err
+	return o
+}
+
+// GroupLayer returns what the Node has from its NodeGroup, for a decision about the Node's MachineSet, whose UID is set.
+func (o *Observation) GroupLayer(set types.UID) (plan.GroupLayer, error) {
+	if o.err != nil {
+		return plan.GroupLayer{}, o.err
 	}
-	if assignment.Group != nil && assignment.MachineSet != nil && l.Gate.IsUnfit(assignment.Group.UID, assignment.MachineSet.UID) {
-		assignment.Hold()
-	}
-	pending := l.versions.Pending(ctx, node)
-	if !pending && assignment.Group == nil && node.Annotations[ownership.AnnotationGroupRecord] == "" {
-		return nil, nil
-	}
-	return &observation{Assignment: assignment, pending: pending}, nil
+	return o.assignment.GroupLayerFor(o.groups, set), nil
+}
+
+// isOfGroup reports whether the layer has anything to do for the Node. A Node without a group and a record may have a record that the cache does not
+// show yet.
+func (o *Observation) isOfGroup(pending bool) bool {
+	return pending || o.assignment.Group != nil || o.node.Annotations[ownership.AnnotationGroupRecord] != ""
 }

@@ -31,7 +31,7 @@ func newGroupReconciliation(t *testing.T) *reconciliation {
 	r.Gate = &gate.Gate{}
 	r.Gate.Set(group.UID, gate.Admission{Declarations: sets.New(parsed.Declaration.Revision), Nodes: sets.New("n0")})
 	return &reconciliation{
-		Layer: r, observation: &observation{Assignment: members.Assignment{Node: node, Group: parsed}}, state: &nodeState{}, now: r.Clock.Now(),
+		Layer: r, Assignment: members.Assignment{Node: node, Group: parsed}, state: &nodeState{}, now: r.Clock.Now(),
 	}
 }
 

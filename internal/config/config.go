@@ -1,3 +1,4 @@
+// Package config reads Drover's settings: defaults, then the configuration file, then flags, and checks the result.
 package config
 
 import (

@@ -1,2 +1,0 @@
-// Package config reads Drover's settings: defaults, then the configuration file, then flags, and checks the result.
-package config

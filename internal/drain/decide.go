@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/drover-io/drover/internal/bounded"
+	"github.com/drover-io/drover/internal/nodestate"
 )
 
 // Input is what Decide depends on. It does not change the objects.
@@ -111,12 +112,8 @@ func (in *Input) ignoresUnreachable() bool {
 
 // unknownSince returns since when nothing has been known of the node's kubelet; unknown is false if something is.
 func (in *Input) unknownSince() (since time.Time, unknown bool) {
-	for _, condition := range in.Node.Status.Conditions {
-		if condition.Type == corev1.NodeReady {
-			return condition.LastTransitionTime.Time, condition.Status == corev1.ConditionUnknown
-		}
-	}
-	return time.Time{}, false
+	ready := nodestate.Condition(in.Node, corev1.NodeReady)
+	return nodestate.ReadyChange(in.Node), ready != nil && ready.Status == corev1.ConditionUnknown
 }
 
 // outOfServiceGrace is how long the kubelet of a cordoned node has to be silent before the node gets the out-of-service taint. With

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/drover-io/drover/internal/machine/plan"
-	"github.com/drover-io/drover/internal/quorum"
+	"github.com/drover-io/drover/internal/nodestate"
 )
 
 // runningByAddress is a Machine that runs on a Node which has no providerID yet and was found by its address.
@@ -78,7 +78,7 @@ func TestDelete_LeavesTheNodeOfAnotherMachine(t *testing.T) {
 // namespace that may, and never if it is of the control plane.
 func TestLink_Adoption(t *testing.T) {
 	before, after := metav1.NewTime(start.Add(-time.Hour)), metav1.NewTime(start)
-	master := map[string]string{quorum.LabelMaster: ""}
+	master := map[string]string{nodestate.LabelMaster: ""}
 	for name, c := range map[string]struct {
 		allowed []string
 		created metav1.Time
@@ -92,7 +92,7 @@ func TestLink_Adoption(t *testing.T) {
 		"older Node, namespace allowed":       {[]string{"machines"}, before, nil, nil, "", true},
 		"older Node, another one allowed":     {[]string{"other"}, before, nil, nil, "", false},
 		"older Node, all allowed":             {[]string{"*"}, before, nil, nil, "", true},
-		"older control-plane Node":            {[]string{"*"}, before, map[string]string{quorum.LabelControlPlane: ""}, nil, "", false},
+		"older control-plane Node":            {[]string{"*"}, before, map[string]string{nodestate.LabelControlPlane: ""}, nil, "", false},
 		"younger Node":                        {nil, after, nil, nil, "", true},
 		"younger control-plane Node":          {nil, after, master, nil, "", true},
 		"younger Node, another instance":      {nil, after, nil, nil, "another", false},

@@ -20,10 +20,10 @@ import (
 
 	"github.com/drover-io/drover/internal/drain"
 	"github.com/drover-io/drover/internal/drain/engine"
-	"github.com/drover-io/drover/internal/machine/plan"
 	"github.com/drover-io/drover/internal/machineapi/lookup"
 	"github.com/drover-io/drover/internal/nodelease"
 	"github.com/drover-io/drover/internal/nodelink"
+	"github.com/drover-io/drover/internal/nodestate"
 	"github.com/drover-io/drover/internal/watch"
 )
 
@@ -121,7 +121,7 @@ func (r *Reconciler) machineUpdated(_ context.Context, queue watch.Queue, before
 // nodeMatters reports whether anything of a Node has changed that its Machine depends on.
 func nodeMatters(before, after *corev1.Node) bool {
 	return before.UID != after.UID || before.Spec.ProviderID != after.Spec.ProviderID || before.Spec.Unschedulable != after.Spec.Unschedulable ||
-		before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() || plan.IsReady(before) != plan.IsReady(after) ||
+		before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() || nodestate.IsReady(before) != nodestate.IsReady(after) ||
 		before.Annotations[drain.AnnotationCordon] != after.Annotations[drain.AnnotationCordon] ||
 		!slices.Equal(nodelink.InternalIPs(before.Status.Addresses), nodelink.InternalIPs(after.Status.Addresses))
 }

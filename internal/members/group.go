@@ -13,6 +13,7 @@ import (
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/metadata/plan"
+	"github.com/drover-io/drover/internal/nodestate"
 	"github.com/drover-io/drover/internal/ownership"
 )
 
@@ -85,7 +86,7 @@ func (g *Group) setNodeGroup(group *v1alpha1.NodeGroup) {
 func (g *Group) Selects(node *corev1.Node, set *machinev1beta1.MachineSet) bool {
 	selection := &g.Spec.Nodes
 	switch {
-	case g.Err != nil, !selection.IncludeControlPlane && plan.IsControlPlane(node.Labels):
+	case g.Err != nil, !selection.IncludeControlPlane && nodestate.IsControlPlane(node.Labels):
 		return false
 	case selection.Selector != nil:
 		return !g.nodes.Empty() && g.nodes.Matches(labels.Set(node.Labels))

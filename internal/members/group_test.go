@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
-	"github.com/drover-io/drover/internal/metadata/plan"
+	"github.com/drover-io/drover/internal/nodestate"
 )
 
 func newGroup(name string, nodes v1alpha1.NodeSelection) *Group {
@@ -59,9 +59,9 @@ func TestGroup_Selects(t *testing.T) {
 		"another label":     {bySelector(map[string]string{"pool": "a"}), labelled(map[string]string{"pool": "b"}), nil, false},
 		"an empty selector": {bySelector(nil), labelled(map[string]string{"pool": "b"}), nil, false},
 		"control plane, excluded": {
-			bySelector(map[string]string{"pool": "a"}), labelled(map[string]string{"pool": "a", plan.LabelControlPlane: ""}), nil, false,
+			bySelector(map[string]string{"pool": "a"}), labelled(map[string]string{"pool": "a", nodestate.LabelControlPlane: ""}), nil, false,
 		},
-		"control plane, included":         {withControlPlane, labelled(map[string]string{"pool": "a", plan.LabelMaster: ""}), nil, true},
+		"control plane, included":         {withControlPlane, labelled(map[string]string{"pool": "a", nodestate.LabelMaster: ""}), nil, true},
 		"any MachineSet of the namespace": {sets(func(*v1alpha1.MachineSetSelection) {}), labelled(nil), web, true},
 		"no MachineSet":                   {sets(func(*v1alpha1.MachineSetSelection) {}), labelled(nil), nil, false},
 		"a MachineSet by name":            {sets(func(s *v1alpha1.MachineSetSelection) { s.Names = []string{"web"} }), labelled(nil), web, true},

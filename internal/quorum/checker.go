@@ -6,6 +6,8 @@ import (
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/drover-io/drover/internal/nodestate"
 )
 
 // labelRole is the label of a Machine with the role of its node on OpenShift.
@@ -14,14 +16,11 @@ const labelRole = "machine.openshift.io/cluster-api-machine-role"
 // MissingNode returns what to check for a control-plane Machine whose Node is gone: its instance may still run a working member of etcd. It is nil
 // for other Machines, and for one that never had a Node.
 func (g *Guard) MissingNode(machine *machinev1beta1.Machine) *corev1.Node {
-	labels := machine.Spec.Labels
-	_, controlPlane := labels[LabelControlPlane]
-	_, master := labels[LabelMaster]
 	role, ref := machine.Labels[labelRole], machine.Status.NodeRef
-	if ref == nil || !controlPlane && !master && role != "master" && role != "control-plane" {
+	if ref == nil || !nodestate.IsControlPlane(machine.Spec.Labels) && role != "master" && role != "control-plane" {
 		return nil
 	}
-	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: ref.Name, Labels: map[string]string{LabelControlPlane: ""}}}
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: ref.Name, Labels: map[string]string{nodestate.LabelControlPlane: ""}}}
 }
 
 // Checker checks whether the control plane can spare a node. It is what controllers use of a Guard.

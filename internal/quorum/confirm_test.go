@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/drover-io/drover/internal/nodestate"
 )
 
 // staticPod returns the Pod that a kubelet creates for a static Pod of its Node.
@@ -32,11 +34,11 @@ func staticPod(namespace, name, node string, changes ...func(*corev1.Pod)) *core
 
 // labelled are three members of the control plane, of which one is not ready, and two workers with its label.
 func labelled() []client.Object {
-	down := controlPlane("c", LabelControlPlane)
+	down := controlPlane("c", nodestate.LabelControlPlane)
 	down.Status.Conditions = nil
 	return []client.Object{
-		controlPlane("a", LabelControlPlane), controlPlane("b", LabelMaster), down,
-		controlPlane("w1", LabelControlPlane), controlPlane("w2", LabelControlPlane),
+		controlPlane("a", nodestate.LabelControlPlane), controlPlane("b", nodestate.LabelMaster), down,
+		controlPlane("w1", nodestate.LabelControlPlane), controlPlane("w2", nodestate.LabelControlPlane),
 	}
 }
 

@@ -17,20 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/drover-io/drover/internal/drain"
+	"github.com/drover-io/drover/internal/nodestate"
 )
-
-// Labels of control-plane nodes; their values do not matter.
-const (
-	LabelMaster       = "node-role.kubernetes.io/master"
-	LabelControlPlane = "node-role.kubernetes.io/control-plane"
-)
-
-// IsControlPlane reports whether a node is part of the control plane.
-func IsControlPlane(node *corev1.Node) bool {
-	_, master := node.Labels[LabelMaster]
-	_, controlPlane := node.Labels[LabelControlPlane]
-	return master || controlPlane
-}
 
 // inMaintenance reports whether a node has a cordon record of Drover, for a NodeMaintenance or a Machine, or a taint of a NodeMaintenance.
 func inMaintenance(node *corev1.Node) bool {
@@ -38,12 +26,6 @@ func inMaintenance(node *corev1.Node) bool {
 		return true
 	}
 	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == drain.TaintMedik8s || t.Key == drain.TaintKubevirt })
-}
-
-func isReady(node *corev1.Node) bool {
-	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
-		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
-	})
 }
 
 // decideNodes returns why a control plane of these nodes cannot spare one of them; empty when it can. It cannot while another one is in maintenance,
@@ -70,7 +52,7 @@ func decideNodes(name string, members []corev1.Node, unconfirmed sets.Set[string
 		switch {
 		case members[i].Spec.Unschedulable:
 			cordoned = append(cordoned, members[i].Name)
-		case !isReady(&members[i]):
+		case !nodestate.IsReady(&members[i]):
 		case unconfirmed.Has(members[i].Name):
 			doubtful = append(doubtful, members[i].Name)
 		default:
@@ -78,7 +60,7 @@ func decideNodes(name string, members []corev1.Node, unconfirmed sets.Set[string
 		}
 	}
 	// Nothing is lost with a member that does not work.
-	if own >= 0 && !isReady(&members[own]) {
+	if own >= 0 && !nodestate.IsReady(&members[own]) {
 		return ""
 	}
 	return withDoubtful(decideCount(name, available, all, cordoned), doubtful)
@@ -91,7 +73,7 @@ func withDoubtful(denial string, doubtful []string) string {
 	}
 	named := strings.Join(doubtful[:min(len(doubtful), maxNamed)], ", ")
 	return denial + fmt.Sprintf("; %d do not count because they run no static Pod of kube-apiserver or etcd: %s; "+
-		"if they do not belong to the control plane, remove the labels %s and %s from them", len(doubtful), named, LabelControlPlane, LabelMaster)
+		"if they do not belong to the control plane, remove the labels %s and %s from them", len(doubtful), named, nodestate.LabelControlPlane, nodestate.LabelMaster)
 }
 
 // maxNamed is how many nodes that do not count a denial names.

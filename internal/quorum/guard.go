@@ -11,6 +11,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/discovery"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-io/drover/internal/nodestate"
 )
 
 const (
@@ -56,7 +58,7 @@ func (g *Guard) Lock(ctx context.Context) (bounded context.Context, unlock func(
 }
 
 // Applies reports whether a node belongs to the control plane.
-func (g *Guard) Applies(node *corev1.Node) bool { return IsControlPlane(node) }
+func (g *Guard) Applies(node *corev1.Node) bool { return nodestate.IsControlPlane(node.Labels) }
 
 // Check returns why the control plane cannot spare a node now; empty when it can. It fails when that cannot be read.
 func (g *Guard) Check(ctx context.Context, node *corev1.Node) (denial string, err error) {
@@ -104,7 +106,7 @@ func (g *Guard) onOpenShift(ctx context.Context) (bool, error) {
 func (g *Guard) members(ctx context.Context) ([]corev1.Node, error) {
 	var members []corev1.Node
 	seen := map[string]bool{}
-	for _, label := range []string{LabelControlPlane, LabelMaster} {
+	for _, label := range []string{nodestate.LabelControlPlane, nodestate.LabelMaster} {
 		list := &corev1.NodeList{}
 		if err := g.reader.List(ctx, list, client.HasLabels{label}); err != nil {
 			return nil, fmt.Errorf("listing control-plane nodes: %w", err)

@@ -19,6 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/drover-io/drover/internal/nodestate"
 )
 
 // served is a discovery client that returns its errors one after another, then the last one every time.
@@ -53,7 +55,7 @@ func reader(funcs interceptor.Funcs, objects ...client.Object) client.Reader {
 
 func TestCheck_MembersWithEitherLabel(t *testing.T) {
 	nodes := []client.Object{
-		controlPlane("a", LabelMaster), controlPlane("b", LabelControlPlane), controlPlane("c", LabelMaster, LabelControlPlane),
+		controlPlane("a", nodestate.LabelMaster), controlPlane("b", nodestate.LabelControlPlane), controlPlane("c", nodestate.LabelMaster, nodestate.LabelControlPlane),
 		controlPlane("worker", "node-role.kubernetes.io/worker"),
 	}
 	guard := New(reader(interceptor.Funcs{}, nodes...), &served{answers: []error{absent}})
@@ -178,9 +180,9 @@ func TestCheck_LeasesForbidden(t *testing.T) {
 		}
 		return c.List(ctx, l, o...)
 	}}
-	nodes := []client.Object{controlPlane("a", LabelMaster), controlPlane("b", LabelMaster), controlPlane("c", LabelMaster)}
+	nodes := []client.Object{controlPlane("a", nodestate.LabelMaster), controlPlane("b", nodestate.LabelMaster), controlPlane("c", nodestate.LabelMaster)}
 	guard := New(reader(forbidden, nodes...), &served{answers: []error{absent}})
-	_, err := guard.Check(t.Context(), controlPlane("a", LabelMaster))
+	_, err := guard.Check(t.Context(), controlPlane("a", nodestate.LabelMaster))
 	const want = "spare node a: listing the leases of nodes: leases.coordination.k8s.io is forbidden"
 	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), want) {
 		t.Errorf("error %v", err)

@@ -8,6 +8,7 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 
 	disruptionplan "github.com/drover-io/drover/internal/disruption/plan"
+	"github.com/drover-io/drover/internal/nodestate"
 )
 
 // NewNode returns what a decision depends on of a Node, except for its metadata. leaving reports that its Machine is being deleted; unavailable are
@@ -41,10 +42,8 @@ func SameNode(before, after *corev1.Node) bool {
 
 // ReadinessOf returns the condition Ready of a Node without the time of the last heartbeat and the message.
 func ReadinessOf(node *corev1.Node) corev1.NodeCondition {
-	for _, c := range node.Status.Conditions {
-		if c.Type == corev1.NodeReady {
-			return corev1.NodeCondition{Status: c.Status, LastTransitionTime: c.LastTransitionTime}
-		}
+	if c := nodestate.Condition(node, corev1.NodeReady); c != nil {
+		return corev1.NodeCondition{Status: c.Status, LastTransitionTime: c.LastTransitionTime}
 	}
 	return corev1.NodeCondition{}
 }
@@ -60,10 +59,8 @@ func sameConditions(before, after *corev1.Node) bool {
 }
 
 func conditionStatus(node *corev1.Node, kind corev1.NodeConditionType) corev1.ConditionStatus {
-	for i := range node.Status.Conditions {
-		if node.Status.Conditions[i].Type == kind {
-			return node.Status.Conditions[i].Status
-		}
+	if c := nodestate.Condition(node, kind); c != nil {
+		return c.Status
 	}
 	return ""
 }

@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/drover-io/drover/internal/apitest/builder"
-	"github.com/drover-io/drover/internal/quorum"
+	"github.com/drover-io/drover/internal/nodestate"
 	"github.com/drover-io/drover/test/harness"
 )
 
@@ -18,7 +18,7 @@ func TestMachineAuthor_CountsAsControlPlane(t *testing.T) {
 	asMaintainer := newMaintainer(t, w)
 	s := w.Site()
 	members := s.AddNodes(3, harness.ControlPlane)
-	s.AddNodes(5, func(node *corev1.Node) { node.Labels[quorum.LabelControlPlane] = "" })
+	s.AddNodes(5, func(node *corev1.Node) { node.Labels[nodestate.LabelControlPlane] = "" })
 	for _, name := range members {
 		w.CreateWithCleanup(&corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/drover-io/drover/internal/apitest/builder"
-	"github.com/drover-io/drover/internal/quorum"
+	"github.com/drover-io/drover/internal/nodestate"
 	"github.com/drover-io/drover/test/cluster"
 	"github.com/drover-io/drover/test/harness"
 )
@@ -58,7 +58,7 @@ func TestNetwork_WebhookFlood(t *testing.T) {
 		}
 		return "entries of the log are cut"
 	})
-	master := builder.Node("webhook-flood", builder.WithNodeLabels(map[string]string{quorum.LabelControlPlane: ""}))
+	master := builder.Node("webhook-flood", builder.WithNodeLabels(map[string]string{nodestate.LabelControlPlane: ""}))
 	w.CreateWithCleanup(master)
 	for what, name := range map[string]func(int) string{
 		"about nodes that there are not":    func(i int) string { return fmt.Sprintf("none-%d", i) },

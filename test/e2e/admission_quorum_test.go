@@ -10,7 +10,7 @@ import (
 
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
 	"github.com/drover-io/drover/internal/maintenance/plan"
-	"github.com/drover-io/drover/internal/quorum"
+	"github.com/drover-io/drover/internal/nodestate"
 	"github.com/drover-io/drover/test/harness"
 )
 
@@ -20,12 +20,12 @@ func (w *webhookWorld) controlPlane(prefix, states string) []string {
 	names := make([]string, len(states))
 	for i, state := range states {
 		names[i] = fmt.Sprintf("%s-%d", prefix, i)
-		ready, labels := corev1.ConditionTrue, []string{quorum.LabelControlPlane}
+		ready, labels := corev1.ConditionTrue, []string{nodestate.LabelControlPlane}
 		if state == 'n' {
 			ready = corev1.ConditionFalse
 		}
 		if i%2 == 1 {
-			labels = []string{quorum.LabelMaster}
+			labels = []string{nodestate.LabelMaster}
 		}
 		w.node(names[i], ready, labels...)
 	}

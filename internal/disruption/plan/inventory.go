@@ -9,6 +9,7 @@ import (
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/machineapi"
+	"github.com/drover-io/drover/internal/nodestate"
 )
 
 // Inventory has the Machines and MachineSets of a cluster, or of a part of it, counted when they come and go.
@@ -247,13 +248,8 @@ func (m *machineEntry) request(key types.NamespacedName) Requested {
 
 // readySince returns since when a Node is Ready; zero for not, and for one that is gone: its Machine is put again in a moment.
 func readySince(node *corev1.Node) time.Time {
-	if node == nil {
+	if !nodestate.IsReady(node) {
 		return time.Time{}
 	}
-	for i := range node.Status.Conditions {
-		if c := &node.Status.Conditions[i]; c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue {
-			return c.LastTransitionTime.Time
-		}
-	}
-	return time.Time{}
+	return nodestate.ReadyChange(node)
 }

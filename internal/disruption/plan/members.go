@@ -3,6 +3,8 @@ package plan
 import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-io/drover/internal/nodestate"
 )
 
 // Member is a Node of a group, as far as decisions need it.
@@ -16,7 +18,7 @@ type Member struct {
 
 // MemberOf returns a Node as a member of a group that adds keys to the taints of unavailable Nodes.
 func MemberOf(node *corev1.Node, taints []string) Member {
-	member := Member{Name: node.Name, UID: node.UID, Ready: IsReady(node), Joining: IsJoining(node)}
+	member := Member{Name: node.Name, UID: node.UID, Ready: nodestate.IsReady(node), Joining: IsJoining(node)}
 	if signs := Signs(node, taints); len(signs) > 0 {
 		member.Sign = signs[0]
 	}

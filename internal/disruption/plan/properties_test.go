@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
+	"github.com/drover-io/drover/internal/nodestate"
 )
 
 // simulation is a group in which Nodes and disruptions change at random.
@@ -130,7 +131,7 @@ func (s *simulation) countAnew() (c Counts) {
 		if len(Signs(node, nil)) > 0 || s.Signs[node.Name] != "" || s.disrupted(node) {
 			c.Unavailable++
 		}
-		if IsReady(node) && s.disrupted(node) {
+		if nodestate.IsReady(node) && s.disrupted(node) {
 			c.DisruptedReady++
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/drover-io/drover/internal/nodestate"
 )
 
 // Sign is why a member counts as unavailable.
@@ -84,7 +86,7 @@ var checks = []struct {
 	sign  Sign
 	check func(*corev1.Node) bool
 }{
-	{SignNotReady, func(node *corev1.Node) bool { return !IsReady(node) }},
+	{SignNotReady, func(node *corev1.Node) bool { return !nodestate.IsReady(node) }},
 	{SignDeleted, func(node *corev1.Node) bool { return node.DeletionTimestamp != nil }},
 	{SignCordoned, func(node *corev1.Node) bool { return node.Spec.Unschedulable }},
 	{SignTainted, func(node *corev1.Node) bool { return hasTaint(node, unavailableTaints) }},
@@ -92,10 +94,10 @@ var checks = []struct {
 	{SignReboot, func(node *corev1.Node) bool { _, found := node.Annotations[AnnotationReboot]; return found }},
 	// https://github.com/kubernetes/enhancements/tree/master/keps/sig-node/5683-lifecycle-conditions: MaintenancePlanned is an announcement, and
 	// DrainInProgress of a Node that is not cordoned was left behind.
-	{SignDrained, func(node *corev1.Node) bool { return isTrue(node, corev1.NodeDrained) }},
-	{SignMaintenance, func(node *corev1.Node) bool { return isTrue(node, corev1.NodeMaintenanceInProgress) }},
+	{SignDrained, func(node *corev1.Node) bool { return nodestate.IsTrue(node, corev1.NodeDrained) }},
+	{SignMaintenance, func(node *corev1.Node) bool { return nodestate.IsTrue(node, corev1.NodeMaintenanceInProgress) }},
 	{SignDrain, func(node *corev1.Node) bool {
-		return node.Spec.Unschedulable && isTrue(node, corev1.NodeDrainInProgress)
+		return node.Spec.Unschedulable && nodestate.IsTrue(node, corev1.NodeDrainInProgress)
 	}},
 }
 
@@ -109,21 +111,9 @@ func Signs(node *corev1.Node, taints []string) (signs []Sign) {
 	return signs
 }
 
-// IsReady reports whether the condition Ready of a Node is True.
-func IsReady(node *corev1.Node) bool { return isTrue(node, corev1.NodeReady) }
-
 // IsJoining reports whether a Node has not been initialized since it was created. The program that initializes a Node removes its taint once, and
 // nothing adds it again, so a Node without such a taint has been initialized.
 func IsJoining(node *corev1.Node) bool { return hasTaint(node, joiningTaints) }
-
-func isTrue(node *corev1.Node, kind corev1.NodeConditionType) bool {
-	for i := range node.Status.Conditions {
-		if condition := &node.Status.Conditions[i]; condition.Type == kind {
-			return condition.Status == corev1.ConditionTrue
-		}
-	}
-	return false
-}
 
 func hasTaint(node *corev1.Node, keys []string) bool {
 	for i := range node.Spec.Taints {

@@ -15,6 +15,7 @@ import (
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/bounded"
 	disruptionplan "github.com/drover-io/drover/internal/disruption/plan"
+	"github.com/drover-io/drover/internal/nodestate"
 )
 
 // Annotations of a MachineHealthCheck that limit its remediations. They go over the configuration.
@@ -177,7 +178,7 @@ func (t *Target) inFlightSince(sets map[types.UID]bool, now time.Time) time.Time
 		return time.Time{}
 	case deleted != nil:
 		return deleted.Time
-	case t.Node == nil || !disruptionplan.IsReady(t.Node):
+	case !nodestate.IsReady(t.Node):
 		return t.Machine.CreationTimestamp.Time
 	}
 	return time.Time{}

@@ -10,6 +10,7 @@ import (
 	"github.com/drover-io/drover/internal/controller/delay"
 	"github.com/drover-io/drover/internal/drain"
 	"github.com/drover-io/drover/internal/nodelease"
+	"github.com/drover-io/drover/internal/nodestate"
 	"github.com/drover-io/drover/internal/status"
 	"github.com/drover-io/drover/provider"
 )
@@ -62,9 +63,8 @@ func (in *Input) endOfDrain() Step {
 
 // isNodeDown reports whether the kubelet of the Node says nothing, or that it is not ready.
 func (in *Input) isNodeDown() bool {
-	return slices.ContainsFunc(in.Link.Node.Status.Conditions, func(condition corev1.NodeCondition) bool {
-		return condition.Type == corev1.NodeReady && condition.Status != corev1.ConditionTrue
-	})
+	ready := nodestate.Condition(in.Link.Node, corev1.NodeReady)
+	return ready != nil && ready.Status != corev1.ConditionTrue
 }
 
 // isOff reports whether the provider has said that the instance is turned off: its pods do not run, and no kubelet can end them.

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/drover-io/drover/internal/nodelink"
-	"github.com/drover-io/drover/internal/quorum"
+	"github.com/drover-io/drover/internal/nodestate"
 	"github.com/drover-io/drover/provider"
 )
 
@@ -85,7 +85,7 @@ func AdoptionRefusal(in *Input, node *corev1.Node) string {
 		what = "is not known to the Machine's provider as the Machine's instance"
 	}
 	switch {
-	case quorum.IsControlPlane(node):
+	case nodestate.IsControlPlane(node.Labels):
 		return fmt.Sprintf("Node %s %s and is a control-plane node, which is never adopted", node.Name, what)
 	case !slices.Contains(allowed, machine.Namespace) && !slices.Contains(allowed, anyNamespace):
 		return fmt.Sprintf("Node %s %s, and Machines in namespace %s may not adopt Nodes; "+
@@ -143,13 +143,6 @@ func LateNodeNames(in *Input) []string {
 // IsLateNode reports whether a Node found by one of these names is the Machine's.
 func IsLateNode(in *Input, node *corev1.Node) bool {
 	return node.Spec.ProviderID != "" && node.Spec.ProviderID == nodelink.ProviderID(in.Known()) && AdoptionRefusal(in, node) == ""
-}
-
-// IsReady reports whether a Node is Ready.
-func IsReady(node *corev1.Node) bool {
-	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
-		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
-	})
 }
 
 // recordedMachine returns the Machine with what the provider has returned in its spec and metadata; nil if nothing changes. An instance that is lost

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/drover-io/drover/internal/nodelink"
+	"github.com/drover-io/drover/internal/nodestate"
 	"github.com/drover-io/drover/internal/paused"
 	"github.com/drover-io/drover/internal/status"
 	"github.com/drover-io/drover/provider"
@@ -200,7 +201,7 @@ func (in *Input) ready(wait *Wait) Condition {
 		return isFalse(ReasonAwaitingNode, "the instance exists and has not registered its Node yet")
 	case in.Link.Node == nil:
 		return isFalse(ReasonNodeNotFound, fmt.Sprintf("Node %s does not exist", in.Machine.Status.NodeRef.Name))
-	case !IsReady(in.Link.Node):
+	case !nodestate.IsReady(in.Link.Node):
 		return in.notReady()
 	}
 	return isTrue("")

@@ -12,6 +12,7 @@ import (
 
 	"github.com/drover-io/drover/internal/bounded"
 	"github.com/drover-io/drover/internal/machineapi"
+	"github.com/drover-io/drover/internal/nodestate"
 	"github.com/drover-io/drover/internal/paused"
 )
 
@@ -83,19 +84,6 @@ func memberOf(set *machinev1beta1.MachineSet, machine *machinev1beta1.Machine, r
 	return m
 }
 
-// Readiness returns the condition Ready of a Node, which is not a copy; nil where there is none.
-func Readiness(node *corev1.Node) *corev1.NodeCondition {
-	if node == nil {
-		return nil
-	}
-	for i := range node.Status.Conditions {
-		if node.Status.Conditions[i].Type == corev1.NodeReady {
-			return &node.Status.Conditions[i]
-		}
-	}
-	return nil
-}
-
 func ofOtherAPI(machine *machinev1beta1.Machine) bool {
 	api := machine.Status.AuthoritativeAPI
 	return api != "" && api != machinev1beta1.MachineAuthorityMachineAPI
@@ -108,6 +96,11 @@ func Paused(object metav1.Object) bool { return paused.By(object) != "" }
 func Selects(set *machinev1beta1.MachineSet, machine *machinev1beta1.Machine) bool {
 	membership, err := MembershipOf(set)
 	return err == nil && membership.Selects(machine)
+}
+
+// Readiness returns the condition Ready of a Node; nil where there is none.
+func Readiness(node *corev1.Node) *corev1.NodeCondition {
+	return nodestate.Condition(node, corev1.NodeReady)
 }
 
 // SameReadiness reports whether two versions of a Node are equal in everything that matters to a MachineSet. Heartbeats do not.

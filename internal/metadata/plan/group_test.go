@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
+	"github.com/drover-io/drover/internal/nodestate"
 	"github.com/drover-io/drover/internal/ownership"
 )
 
@@ -295,9 +296,9 @@ func TestGroupDeclarationOf_Deselects(t *testing.T) {
 		"one of other values":                       {expression(metav1.LabelSelectorOpIn, "batch", "web"), "tier=default", false},
 		"one of several values":                     {expression(metav1.LabelSelectorOpIn, "batch", "default"), "tier=default", true},
 		"an invalid selector":                       {expression("Maybe"), "tier=default", true},
-		"the control plane, excluded":               {byLabel("pool", "a"), LabelControlPlane + "=", false},
-		"the control plane, excluded, MachineSets":  {sets, LabelMaster + "=", false},
-		"the control plane, included":               {withControlPlane, LabelControlPlane + "=", true},
+		"the control plane, excluded":               {byLabel("pool", "a"), nodestate.LabelControlPlane + "=", false},
+		"the control plane, excluded, MachineSets":  {sets, nodestate.LabelMaster + "=", false},
+		"the control plane, included":               {withControlPlane, nodestate.LabelControlPlane + "=", true},
 		"MachineSets, whatever labels the Node has": {sets, "tier=default", true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -305,7 +306,7 @@ func TestGroupDeclarationOf_Deselects(t *testing.T) {
 			group.Spec.Nodes = c.nodes
 			node, key := nodeWith("pool=a"), strings.Split(c.label, "=")[0]
 			in := groupInput(node, group, nil)
-			in.Protected = ownership.NewProtected(ownership.Protected{}, ownership.Protected{Labels: []string{LabelControlPlane, LabelMaster}})
+			in.Protected = ownership.NewProtected(ownership.Protected{}, ownership.Protected{Labels: []string{nodestate.LabelControlPlane, nodestate.LabelMaster}})
 			decision := DecideGroup(in)
 			after := applyToNode(node, &decision)
 			if _, kept := after.Labels[key]; kept != c.kept || after.Labels["team"] != "blue" {

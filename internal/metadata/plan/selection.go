@@ -8,21 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
+	"github.com/drover-io/drover/internal/nodestate"
 	"github.com/drover-io/drover/internal/ownership"
 )
-
-// Labels of Nodes of the control plane: https://kubernetes.io/docs/reference/labels-annotations-taints/#node-role-kubernetes-io-control-plane
-const (
-	LabelControlPlane = "node-role.kubernetes.io/control-plane"
-	LabelMaster       = "node-role.kubernetes.io/master"
-)
-
-// IsControlPlane reports whether a Node with these labels is one of the control plane.
-func IsControlPlane(of map[string]string) bool {
-	_, controlPlane := of[LabelControlPlane]
-	_, master := of[LabelMaster]
-	return controlPlane || master
-}
 
 // dropUntrusted drops the labels that isolate workloads, if kubelets can change what the group selects its Nodes by: one could give its own Node such
 // a label by joining the group.
@@ -82,7 +70,7 @@ func (d *Declaration) dropDeselecting(nodes *v1alpha1.NodeSelection) {
 func deselects(nodes *v1alpha1.NodeSelection, key, value string) bool {
 	with := labels.Set{key: value}
 	switch {
-	case !nodes.IncludeControlPlane && IsControlPlane(with):
+	case !nodes.IncludeControlPlane && nodestate.IsControlPlane(with):
 		return true
 	case nodes.Selector == nil:
 		return false

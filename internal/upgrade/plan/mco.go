@@ -2,11 +2,11 @@ package plan
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/drover-io/drover/internal/nodestate"
 	"github.com/drover-io/drover/internal/status"
 )
 
@@ -60,13 +60,7 @@ func isUpdating(node *corev1.Node) bool {
 }
 
 // Unavailable reports whether a node is cordoned or not Ready.
-func Unavailable(node *corev1.Node) bool { return node.Spec.Unschedulable || !isReady(node) }
-
-func isReady(node *corev1.Node) bool {
-	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
-		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
-	})
-}
+func Unavailable(node *corev1.Node) bool { return node.Spec.Unschedulable || !nodestate.IsReady(node) }
 
 // progressOf says how far the machine-config-operator is with a released node, and what delays it.
 func progressOf(node *Node) (text string, delay Delay) {
@@ -89,7 +83,7 @@ func progressOf(node *Node) (text string, delay Delay) {
 		}
 	case Draining(node.Node):
 		text += "; it drains the node"
-	case !isReady(node.Node):
+	case !nodestate.IsReady(node.Node):
 		text += "; the node is not Ready, as during a restart"
 	}
 	return text, delay

@@ -1,12 +1,11 @@
 package plan
 
 import (
-	"time"
-
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/drover-io/drover/internal/machineapi"
+	"github.com/drover-io/drover/internal/nodestate"
 	"github.com/drover-io/drover/internal/paused"
 )
 
@@ -33,19 +32,9 @@ func NewMachine(
 	}
 	if node != nil {
 		m.HasNode, m.Zone = true, node.Labels[corev1.LabelTopologyZone]
-		m.Ready, m.ReadyChange = Readiness(node)
+		m.Ready, m.ReadyChange = nodestate.IsReady(node), nodestate.ReadyChange(node)
 		// One of the control plane, for example, that the group does not include.
 		m.Skipped = m.Skipped || !selects(node)
 	}
 	return m
-}
-
-// Readiness returns whether a Node is Ready, and since when.
-func Readiness(node *corev1.Node) (ready bool, since time.Time) {
-	for i := range node.Status.Conditions {
-		if c := &node.Status.Conditions[i]; c.Type == corev1.NodeReady {
-			return c.Status == corev1.ConditionTrue, c.LastTransitionTime.Time
-		}
-	}
-	return false, time.Time{}
 }

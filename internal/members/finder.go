@@ -2,6 +2,7 @@ package members
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"maps"
@@ -203,7 +204,7 @@ func (f *Finder) Groups(ctx context.Context) ([]*Group, error) {
 		// The status changes often, and changes neither the generation nor what is parsed.
 		switch {
 		case groups[i] == nil || groups[i].Generation != item.Generation || groups[i].DeletionTimestamp.IsZero() != item.DeletionTimestamp.IsZero():
-			groups[i] = Parse(withRollout(item, f.rollout))
+			groups[i] = f.parse(item)
 		case groups[i].ResourceVersion != item.ResourceVersion:
 			current := *groups[i]
 			current.setNodeGroup(withRollout(item, f.rollout))
@@ -214,6 +215,18 @@ func (f *Finder) Groups(ctx context.Context) ([]*Group, error) {
 	f.parsed = parsed
 	Sort(groups)
 	return groups, nil
+}
+
+// errNoMachines is why a group that selects Nodes by MachineSets has none where the cache has no Machines. Its Nodes have not left it: they keep what
+// they have.
+var errNoMachines = errors.New("spec.nodes.machineSets: Drover does not read Machines; install their CRDs and turn on the capability metadata or machines")
+
+func (f *Finder) parse(group *v1alpha1.NodeGroup) *Group {
+	parsed := Parse(withRollout(group, f.rollout))
+	if parsed.Err == nil && group.Spec.Nodes.MachineSets != nil && !f.machines() {
+		parsed.Err = errNoMachines
+	}
+	return parsed
 }
 
 // Assign returns a Node and its group. The groups must be sorted.

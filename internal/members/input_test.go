@@ -63,3 +63,29 @@ func TestPlanInput_DeletedNode(t *testing.T) {
 		t.Errorf("%+v", in)
 	}
 }
+
+// TestPlanInput_WithoutMachines: where Machines are not read, a group that selects by MachineSets does not release the Nodes that it has had.
+func TestPlanInput_WithoutMachines(t *testing.T) {
+	group := &v1alpha1.NodeGroup{ObjectMeta: metav1.ObjectMeta{Name: "g", UID: "g", Finalizers: []string{v1alpha1.Finalizer}}}
+	group.Spec.Nodes.MachineSets = &v1alpha1.MachineSetSelection{Namespace: "ours"}
+	group.Spec.Metadata = &v1alpha1.Metadata{OnRelease: v1alpha1.ReleaseRemove}
+	group.Spec.Rollout = &v1alpha1.Rollout{ReleaseDelay: &metav1.Duration{}}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Annotations: map[string]string{
+		ownership.AnnotationGroupRecord: `{"labels":["team"],"pool":"g"}`,
+	}}}
+	finder := NewFinder(newFinderOf(t, group, node).cache, func() bool { return false })
+	groups, err := finder.Groups(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	nodes, err := finder.Nodes(t.Context(), groups, "g")
+	if err != nil || len(nodes) != 1 {
+		t.Fatalf("%d Nodes, error %v", len(nodes), err)
+	}
+	decision := plan.Decide(PlanInput(groups[0], nodes, time.Time{}.Add(time.Hour), func(a *Assignment) metadataplan.GroupDecision {
+		return metadataplan.DecideGroup(a.Input(ownership.Protected{}, time.Time{}))
+	}))
+	if ready := decision.Conditions[0]; decision.Releasing.Len() > 0 || decision.Released || ready.Reason != plan.ReasonInvalidSelector {
+		t.Errorf("it releases %v, and is %+v", decision.Releasing, ready)
+	}
+}

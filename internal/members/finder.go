@@ -150,21 +150,35 @@ func (m *Assignment) declared() plan.Entries {
 
 // inherited returns the taints that the Node has from its Machine, set by the metadata of its MachineSet.
 func (m *Assignment) inherited() ownership.Keys {
-	text := m.Node.Annotations[ownership.AnnotationRecord]
-	if text == "" || m.GuardedTaints().Len() == 0 {
-		return nil
-	}
-	record, err := ownership.ParseRecord(text)
-	if err != nil {
+	owned := m.record().Of(ownership.Taint)
+	if owned.Len() == 0 || m.GuardedTaints().Len() == 0 {
 		return nil
 	}
 	live, inherited := ownership.TaintEntries(m.Node.Spec.Taints), ownership.Keys{}
 	for id, value := range ownership.TaintEntries(m.Machine.Spec.Taints) {
-		if current, present := live[id]; present && current == value && record.Of(ownership.Taint).Has(id) {
+		if current, present := live[id]; present && current == value && owned.Has(id) {
 			inherited.Add(id)
 		}
 	}
 	return inherited
+}
+
+// machineOwned returns the keys that the Node has from its Machine and its MachineSet.
+func (m *Assignment) machineOwned() (owned ownership.Section) {
+	record := m.record()
+	for _, kind := range ownership.Kinds {
+		owned = owned.With(kind, record.Owned(kind))
+	}
+	return owned
+}
+
+// record returns the record of the metadata of MachineSets; an unreadable one is none.
+func (m *Assignment) record() ownership.Record {
+	record, err := ownership.ParseRecord(m.Node.Annotations[ownership.AnnotationRecord])
+	if err != nil {
+		return ownership.Record{}
+	}
+	return record
 }
 
 // Decodable returns an undecodable.Error if one of the objects that decide about the Node could not be decoded. Its group is known in any case.
@@ -219,7 +233,8 @@ func (f *Finder) Groups(ctx context.Context) ([]*Group, error) {
 
 // errNoMachines is why a group that selects Nodes by MachineSets has none where the cache has no Machines. Its Nodes have not left it: they keep what
 // they have.
-var errNoMachines = errors.New("spec.nodes.machineSets: Drover does not read Machines; install their CRDs and turn on the capability metadata or machines")
+var errNoMachines = errors.New("spec.nodes.machineSets: Drover does not read Machines; install their CRDs, and turn on the capability " +
+	"metadata or machines")
 
 func (f *Finder) parse(group *v1alpha1.NodeGroup) *Group {
 	parsed := Parse(withRollout(group, f.rollout))
@@ -400,7 +415,7 @@ func (m *Assignment) Hold() { m.unfit, m.declaration = true, nil }
 // Input returns what is decided about the Node's metadata.
 func (m *Assignment) Input(protected ownership.Protected, now time.Time) plan.GroupInput {
 	in := plan.GroupInput{Node: m.Node, Machine: m.declared(), NodeShared: m.Shared, Protected: protected, Now: now, Declaration: m.Declaration()}
-	in.Inherited = m.inherited()
+	in.Inherited, in.MachineOwned = m.inherited(), m.machineOwned()
 	if m.Recorded != nil {
 		in.Confirmed = m.Recorded.Confirmed
 		in.Remove = m.Recorded.removes(m.Recorded == m.Group)

@@ -178,6 +178,27 @@ func TestReconcile_LayerTakesOver(t *testing.T) {
 	s.must(t, "m1", "")
 }
 
+// TestReconcile_LayersDisagree: the Machine that names the UID of a Node is the Node's, also while it is being deleted. Another Machine, which means
+// an earlier Node of the name, has nothing written meanwhile, and does not contend with the NodeGroup.
+func TestReconcile_LayersDisagree(t *testing.T) {
+	set, node, group := setOf("a", blue), builder.Node("n1"), newGroup("team", "red")
+	node.Labels = map[string]string{"pool": "a"}
+	machine, deleted := machineOf(set, "m1", "n1"), machineOf(setOf("b", nil), "m2", "n1")
+	machine.Status.NodeRef.UID, deleted.Status.NodeRef.UID = "earlier", node.UID
+	deleted.DeletionTimestamp, deleted.Finalizers = &metav1.Time{Time: start}, []string{"machine.openshift.io/machine"}
+	s := newFixture(t, Options{}, set, machine, deleted, node, group)
+	admit(s.serveGroups(t), group)
+	s.settle(t)
+	if s.read(t, node); node.Labels["team"] != "red" {
+		t.Errorf("the Node has %v", node.Labels)
+	}
+	apitest.Edit(t, s.client, deleted, func(m *machinev1beta1.Machine) { m.Finalizers = nil })
+	s.settle(t)
+	if s.read(t, node); node.Labels["team"] != "blue" {
+		t.Errorf("the Node has %v", node.Labels)
+	}
+}
+
 // TestReconcile_LayerPolicies: whatever the policies of a MachineSet and a NodeGroup that declare the same key, the MachineSet's counts, the value of
 // another writer goes only if that policy adopts it, and the rest of what the group declares reaches the Node. Nothing is written again and again.
 func TestReconcile_LayerPolicies(t *testing.T) {

@@ -279,8 +279,8 @@ func (f *groupFacts) ownedByGroup(kind ownership.Kind, owned ownership.Keys) own
 	return owned.Minus(ownership.KeysOf(f.Machine[kind]))
 }
 
-// desired returns what the group declares of a kind. Where the Machine declares an owned key with another value, that is what the key gets, so that
-// it changes hands without a gap. The caller may change the map for taints alone.
+// desired returns what the group declares of a kind. Where the Machine declares a key that is handed over with another value, that is what the key
+// gets, so that it changes hands without a gap. The caller may change the map for taints alone.
 func (f *groupFacts) desired(kind ownership.Kind, problems *problemList) map[string]string {
 	if kind != ownership.Taint && len(f.Machine[kind]) == 0 {
 		return f.Declaration.Desired[kind]
@@ -294,11 +294,18 @@ func (f *groupFacts) desired(kind ownership.Kind, problems *problemList) map[str
 				kind, key, value, own)
 		}
 		delete(desired, key)
-		if f.record.Of(kind).Has(key) && f.confirmed(kind, key) {
+		if f.handsOver(kind, key) {
 			desired[key] = value
 		}
 	}
 	return desired
+}
+
+// handsOver reports whether a key that the Machine declares gets its value from the group. One that the Node lacks does not: the Machine may be about
+// to lose it. Nor does one that the Node has from the Machine already.
+func (f *groupFacts) handsOver(kind ownership.Kind, key string) bool {
+	_, present := f.live[kind][key]
+	return present && f.record.Of(kind).Has(key) && f.confirmed(kind, key) && !f.MachineOwned.Of(kind).Has(key)
 }
 
 // contended reports the keys that are left alone because another writer keeps changing them.

@@ -73,6 +73,8 @@ type Assignment struct {
 	Machine    *machinev1beta1.Machine
 	MachineSet *machinev1beta1.MachineSet
 	Shared     bool
+	// unread reports that Machines are not read, so that the Node's is not known.
+	unread bool
 	// read reads what a MachineSet declares; guards reports whether the group may set its taints. template, unfit and declaration are of Template, Hold
 	// and Declaration.
 	read        func(set *machinev1beta1.MachineSet) *plan.Declaration
@@ -118,7 +120,7 @@ func (m *Assignment) held() (why string, isPaused bool) {
 // declared returns what the Node's Machine and its MachineSet declare, which goes before what a group declares.
 func (m *Assignment) declared() plan.Entries {
 	if m.Machine == nil {
-		return nil
+		return m.unreadTaints()
 	}
 	spec := &m.Machine.Spec
 	entries := plan.Entries{
@@ -146,6 +148,21 @@ func (m *Assignment) declared() plan.Entries {
 		entries[ownership.Taint] = taints
 	}
 	return entries
+}
+
+// unreadTaints returns, where Machines are not read, the taints that the Node has got from its group for its MachineSet, as both records say: the
+// MachineSet may still declare them.
+func (m *Assignment) unreadTaints() plan.Entries {
+	owned := m.record().Of(ownership.Taint)
+	if !m.unread || owned.Len() == 0 {
+		return nil
+	}
+	both, live := recordedKeys(m.Node).Of(ownership.Taint).And(owned), ownership.TaintEntries(m.Node.Spec.Taints)
+	if m.Group != nil {
+		both = both.Minus(m.Group.Declaration.Section().Of(ownership.Taint))
+	}
+	maps.DeleteFunc(live, func(id, _ string) bool { return !both.Has(id) })
+	return plan.Entries{ownership.Taint: live}
 }
 
 // inherited returns the taints that the Node has from its Machine, set by the metadata of its MachineSet.
@@ -293,7 +310,8 @@ func (f *Finder) assign(ctx context.Context, groups []*Group, node *corev1.Node,
 			}
 		}
 	}
-	if f.machines() && len(groups) > 0 {
+	member.unread = !f.machines()
+	if !member.unread && len(groups) > 0 {
 		machines, err := of.machines(node.Name)
 		if err != nil {
 			return member, err

@@ -3,6 +3,7 @@ package members
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"maps"
@@ -73,6 +74,8 @@ type Assignment struct {
 	Machine    *machinev1beta1.Machine
 	MachineSet *machinev1beta1.MachineSet
 	Shared     bool
+	// unread reports that Machines are not read, so that the Node's is not known.
+	unread bool
 	// read reads what a MachineSet declares; guards reports whether the group may set its taints. template, unfit and declaration are of Template, Hold
 	// and Declaration.
 	read        func(set *machinev1beta1.MachineSet) *plan.Declaration
@@ -118,7 +121,7 @@ func (m *Assignment) held() (why string, isPaused bool) {
 // declared returns what the Node's Machine and its MachineSet declare, which goes before what a group declares.
 func (m *Assignment) declared() plan.Entries {
 	if m.Machine == nil {
-		return nil
+		return m.unreadTaints()
 	}
 	spec := &m.Machine.Spec
 	entries := plan.Entries{
@@ -148,23 +151,52 @@ func (m *Assignment) declared() plan.Entries {
 	return entries
 }
 
-// inherited returns the taints that the Node has from its Machine, set by the metadata of its MachineSet.
-func (m *Assignment) inherited() ownership.Keys {
-	text := m.Node.Annotations[ownership.AnnotationRecord]
-	if text == "" || m.GuardedTaints().Len() == 0 {
+// unreadTaints returns, where Machines are not read, the taints that the Node has got from its group for its MachineSet, as both records say: the
+// MachineSet may still declare them.
+func (m *Assignment) unreadTaints() plan.Entries {
+	owned := m.record().Of(ownership.Taint)
+	if !m.unread || owned.Len() == 0 {
 		return nil
 	}
-	record, err := ownership.ParseRecord(text)
-	if err != nil {
+	both, live := recordedKeys(m.Node).Of(ownership.Taint).And(owned), ownership.TaintEntries(m.Node.Spec.Taints)
+	if m.Group != nil {
+		both = both.Minus(m.Group.Declaration.Section().Of(ownership.Taint))
+	}
+	maps.DeleteFunc(live, func(id, _ string) bool { return !both.Has(id) })
+	return plan.Entries{ownership.Taint: live}
+}
+
+// inherited returns the taints that the Node has from its Machine, set by the metadata of its MachineSet.
+func (m *Assignment) inherited() ownership.Keys {
+	owned := m.record().Of(ownership.Taint)
+	if owned.Len() == 0 || m.GuardedTaints().Len() == 0 {
 		return nil
 	}
 	live, inherited := ownership.TaintEntries(m.Node.Spec.Taints), ownership.Keys{}
 	for id, value := range ownership.TaintEntries(m.Machine.Spec.Taints) {
-		if current, present := live[id]; present && current == value && record.Of(ownership.Taint).Has(id) {
+		if current, present := live[id]; present && current == value && owned.Has(id) {
 			inherited.Add(id)
 		}
 	}
 	return inherited
+}
+
+// machineOwned returns the keys that the Node has from its Machine and its MachineSet.
+func (m *Assignment) machineOwned() (owned ownership.Section) {
+	record := m.record()
+	for _, kind := range ownership.Kinds {
+		owned = owned.With(kind, record.Owned(kind))
+	}
+	return owned
+}
+
+// record returns the record of the metadata of MachineSets; an unreadable one is none.
+func (m *Assignment) record() ownership.Record {
+	record, err := ownership.ParseRecord(m.Node.Annotations[ownership.AnnotationRecord])
+	if err != nil {
+		return ownership.Record{}
+	}
+	return record
 }
 
 // Decodable returns an undecodable.Error if one of the objects that decide about the Node could not be decoded. Its group is known in any case.
@@ -204,7 +236,7 @@ func (f *Finder) Groups(ctx context.Context) ([]*Group, error) {
 		// The status changes often, and changes neither the generation nor what is parsed.
 		switch {
 		case groups[i] == nil || groups[i].Generation != item.Generation || groups[i].DeletionTimestamp.IsZero() != item.DeletionTimestamp.IsZero():
-			groups[i] = Parse(withRollout(item, f.rollout))
+			groups[i] = f.parse(item)
 		case groups[i].ResourceVersion != item.ResourceVersion:
 			current := *groups[i]
 			current.setNodeGroup(withRollout(item, f.rollout))
@@ -215,6 +247,19 @@ func (f *Finder) Groups(ctx context.Context) ([]*Group, error) {
 	f.parsed = parsed
 	Sort(groups)
 	return groups, nil
+}
+
+// errNoMachines is why a group that selects Nodes by MachineSets has none where the cache has no Machines. Its Nodes have not left it: they keep what
+// they have.
+var errNoMachines = errors.New("spec.nodes.machineSets: Drover does not read Machines; install their CRDs, and turn on the capability " +
+	"metadata or machines")
+
+func (f *Finder) parse(group *v1alpha1.NodeGroup) *Group {
+	parsed := Parse(withRollout(group, f.rollout))
+	if parsed.Err == nil && group.Spec.Nodes.MachineSets != nil && !f.machines() {
+		parsed.Err = errNoMachines
+	}
+	return parsed
 }
 
 // Assign returns a Node and its group. The groups must be sorted.
@@ -266,7 +311,8 @@ func (f *Finder) assign(ctx context.Context, groups []*Group, node *corev1.Node,
 			}
 		}
 	}
-	if f.machines() && len(groups) > 0 {
+	member.unread = !f.machines()
+	if !member.unread && len(groups) > 0 {
 		machines, err := of.machines(node.Name)
 		if err != nil {
 			return member, err
@@ -388,7 +434,7 @@ func (m *Assignment) Hold() { m.unfit, m.declaration = true, nil }
 // Input returns what is decided about the Node's metadata.
 func (m *Assignment) Input(protected ownership.Protected, now time.Time) plan.GroupInput {
 	in := plan.GroupInput{Node: m.Node, Machine: m.declared(), NodeShared: m.Shared, Protected: protected, Now: now, Declaration: m.Declaration()}
-	in.Inherited = m.inherited()
+	in.Inherited, in.MachineOwned = m.inherited(), m.machineOwned()
 	if m.Recorded != nil {
 		in.Confirmed = m.Recorded.Confirmed
 		in.Remove = m.Recorded.removes(m.Recorded == m.Group)

@@ -42,7 +42,7 @@ type Group struct {
 	Declaration *plan.Declaration
 	// Confirmed is what status.ownedKeys lists.
 	Confirmed ownership.Section
-	// Err is why the selector is invalid; such a group has no Nodes.
+	// Err is why it is not known which Nodes the group selects, such as an invalid selector; such a group has no Nodes.
 	Err error
 
 	nodes, sets labels.Selector

@@ -63,3 +63,58 @@ func TestPlanInput_DeletedNode(t *testing.T) {
 		t.Errorf("%+v", in)
 	}
 }
+
+// TestPlanInput_WithoutMachines: where Machines are not read, a group that selects by MachineSets does not release the Nodes that it has had.
+func TestPlanInput_WithoutMachines(t *testing.T) {
+	group := &v1alpha1.NodeGroup{ObjectMeta: metav1.ObjectMeta{Name: "g", UID: "g", Finalizers: []string{v1alpha1.Finalizer}}}
+	group.Spec.Nodes.MachineSets = &v1alpha1.MachineSetSelection{Namespace: "ours"}
+	group.Spec.Metadata = &v1alpha1.Metadata{OnRelease: v1alpha1.ReleaseRemove}
+	group.Spec.Rollout = &v1alpha1.Rollout{ReleaseDelay: &metav1.Duration{}}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Annotations: map[string]string{
+		ownership.AnnotationGroupRecord: `{"labels":["team"],"pool":"g"}`,
+	}}}
+	finder := NewFinder(newFinderOf(t, group, node).cache, func() bool { return false })
+	groups, err := finder.Groups(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	nodes, err := finder.Nodes(t.Context(), groups, "g")
+	if err != nil || len(nodes) != 1 {
+		t.Fatalf("%d Nodes, error %v", len(nodes), err)
+	}
+	decision := plan.Decide(PlanInput(groups[0], nodes, time.Time{}.Add(time.Hour), func(a *Assignment) metadataplan.GroupDecision {
+		return metadataplan.DecideGroup(a.Input(ownership.Protected{}, time.Time{}))
+	}))
+	if ready := decision.Conditions[0]; decision.Releasing.Len() > 0 || decision.Released || ready.Reason != plan.ReasonInvalidSelector {
+		t.Errorf("it releases %v, and is %+v", decision.Releasing, ready)
+	}
+}
+
+// TestInput_WithoutMachines: where Machines are not read, a group does not take away the taint that it has set for the MachineSet of a Node.
+func TestInput_WithoutMachines(t *testing.T) {
+	group := &v1alpha1.NodeGroup{ObjectMeta: metav1.ObjectMeta{Name: "g", UID: "g", Generation: 1}}
+	group.Spec.Nodes.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"node-restriction.kubernetes.io/pool": "a"}}
+	group.Status.OwnedKeys = []string{"taint/old:NoExecute", "taint/out:NoExecute"}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+		Name: "n", Labels: map[string]string{"node-restriction.kubernetes.io/pool": "a"}, Annotations: map[string]string{
+			ownership.AnnotationGroupRecord: `{"taints":["old:NoExecute","out:NoExecute"],"pool":"g"}`,
+			ownership.AnnotationRecord:      `{"taints":["out:NoExecute"],"pool":"web"}`,
+		},
+	}}
+	for _, key := range []string{"old", "out"} {
+		node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: key, Effect: corev1.TaintEffectNoExecute})
+	}
+	finder := NewFinder(newFinderOf(t, group, node).cache, func() bool { return false })
+	groups, err := finder.Groups(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	assignment, err := finder.Assign(t.Context(), groups, node)
+	if err != nil || assignment.Group == nil {
+		t.Fatalf("group %v, error %v", assignment.Group, err)
+	}
+	decision := metadataplan.DecideGroup(assignment.Input(ownership.Protected{}, time.Time{}))
+	if removed := decision.Change.Results[ownership.Taint].Remove; len(removed) != 1 || removed[0] != "old:NoExecute" {
+		t.Errorf("it removes %v", removed)
+	}
+}

@@ -22,7 +22,7 @@ import (
 // findMachine sets the Machine of an assignment, of those that name its Node. If several could be the Node's, it is one whose MachineSet the recorded
 // group selects, or else any group, and then the oldest: who can make a Machine name a Node must not take the Node out of its group and its budget.
 func (f *Finder) findMachine(ctx context.Context, groups []*Group, member *Assignment, machines []machinev1beta1.Machine) error {
-	found := candidates(member.Node, machines)
+	found := Candidates(member.Node, machines)
 	member.Shared = len(found) > 1
 	best := -1
 	for _, machine := range found {
@@ -67,9 +67,9 @@ func (f *Finder) machinesOfMissing(ctx context.Context, node string) ([]machinev
 	return []machinev1beta1.Machine{machine}, nil
 }
 
-// candidates returns the Machines that could be a Node's, the oldest first. Those that name the Node's UID go before others, which may mean an
+// Candidates returns the Machines that could be a Node's, the oldest first. Those that name the Node's UID go before others, which may mean an
 // earlier Node of the same name, and then those that are not being deleted: a host may register again while its old Machine is still there.
-func candidates(node *corev1.Node, machines []machinev1beta1.Machine) []*machinev1beta1.Machine {
+func Candidates(node *corev1.Node, machines []machinev1beta1.Machine) []*machinev1beta1.Machine {
 	found := make([]*machinev1beta1.Machine, len(machines))
 	for i := range machines {
 		found[i] = &machines[i]

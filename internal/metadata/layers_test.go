@@ -117,7 +117,7 @@ func TestReconcile_LayersWithdraw(t *testing.T) {
 			s.settle(t)
 			set := setOf("a", blue)
 			apitest.Edit(t, s.client, set, func(set *machinev1beta1.MachineSet) { change(set, group) })
-			apitest.Edit(t, s.client, group, func(g *v1alpha1.NodeGroup) { change(set, g) })
+			apitest.Edit(t, s.client, group, func(g *v1alpha1.NodeGroup) { change(set, g); g.Generation++ })
 			admit(s.groups.Gate, group)
 			s.settle(t)
 			if s.read(t, node); node.Labels["team"] != "blue" {
@@ -127,7 +127,27 @@ func TestReconcile_LayersWithdraw(t *testing.T) {
 	}
 }
 
-// TestReconcile_LayerTakesOver: a key that a Node has from its NodeGroup gets the MachineSet's value with the write that records it.
+// TestReconcile_LayersWithdrawBoth: a value goes that both have declared, also when the group has been suspended all the time, and has not recorded
+// it.
+func TestReconcile_LayersWithdrawBoth(t *testing.T) {
+	group := newGroup("team", "blue")
+	group.Spec.Suspend = true
+	s, node := newLayered(t, group, "")
+	s.settle(t)
+	apitest.Edit(t, s.client, setOf("a", blue), func(set *machinev1beta1.MachineSet) { set.Spec.Template.Spec.Labels = nil })
+	s.settle(t)
+	if s.read(t, node); node.Labels["team"] != "blue" {
+		t.Errorf("the Node has %v", node.Labels)
+	}
+	apitest.Edit(t, s.client, group, func(g *v1alpha1.NodeGroup) { g.Spec.Metadata.Labels = nil; g.Generation++ })
+	s.settle(t)
+	if s.read(t, node); node.Labels["team"] != "" {
+		t.Errorf("the Node has %v", node.Labels)
+	}
+}
+
+// TestReconcile_LayerTakesOver: a key that a Node has from its NodeGroup gets the MachineSet's value with the write that records it, and stays the
+// group's until then: a MachineSet that is paused, or whose waves have not reached the Node, has nothing written.
 func TestReconcile_LayerTakesOver(t *testing.T) {
 	group := newGroup("team", "red")
 	s, node := newLayered(t, group, "")
@@ -135,8 +155,20 @@ func TestReconcile_LayerTakesOver(t *testing.T) {
 	apitest.Edit(t, s.client, set, func(set *machinev1beta1.MachineSet) { set.Spec.Template.Spec.Labels = nil })
 	s.must(t, "m1", "Node/n1")
 	s.emitted()
-	apitest.Edit(t, s.client, set, func(set *machinev1beta1.MachineSet) { set.Spec.Template.Spec.Labels = blue })
+	apitest.Edit(t, s.client, set, func(set *machinev1beta1.MachineSet) {
+		set.Spec.Template.Spec.Labels = blue
+		metav1.SetMetaDataAnnotation(&set.ObjectMeta, plan.AnnotationPaused, "")
+	})
+	s.must(t, "m1", "")
+	apitest.Edit(t, s.client, set, func(set *machinev1beta1.MachineSet) { set.Annotations = nil })
+	s.gate = &gate.Gate{}
+	s.must(t, "m1", "")
+	if s.read(t, node); node.Labels["team"] != "red" {
+		t.Errorf("the Node has %v", node.Labels)
+	}
+	s.gate = nil
 	s.must(t, "m1", "Machine/m1 Node/n1")
+	s.must(t, "m1", "Node/n1")
 	if s.read(t, node); node.Labels["team"] != "blue" || strings.Contains(node.Annotations[ownership.AnnotationGroupRecord], "team") {
 		t.Errorf("the Node has %v and %v", node.Labels, node.Annotations)
 	}
@@ -144,6 +176,27 @@ func TestReconcile_LayerTakesOver(t *testing.T) {
 		t.Errorf("events %s", got)
 	}
 	s.must(t, "m1", "")
+}
+
+// TestReconcile_LayersDisagree: the Machine that names the UID of a Node is the Node's, also while it is being deleted. Another Machine, which means
+// an earlier Node of the name, has nothing written meanwhile, and does not contend with the NodeGroup.
+func TestReconcile_LayersDisagree(t *testing.T) {
+	set, node, group := setOf("a", blue), builder.Node("n1"), newGroup("team", "red")
+	node.Labels = map[string]string{"pool": "a"}
+	machine, deleted := machineOf(set, "m1", "n1"), machineOf(setOf("b", nil), "m2", "n1")
+	machine.Status.NodeRef.UID, deleted.Status.NodeRef.UID = "earlier", node.UID
+	deleted.DeletionTimestamp, deleted.Finalizers = &metav1.Time{Time: start}, []string{"machine.openshift.io/machine"}
+	s := newFixture(t, Options{}, set, machine, deleted, node, group)
+	admit(s.serveGroups(t), group)
+	s.settle(t)
+	if s.read(t, node); node.Labels["team"] != "red" {
+		t.Errorf("the Node has %v", node.Labels)
+	}
+	apitest.Edit(t, s.client, deleted, func(m *machinev1beta1.Machine) { m.Finalizers = nil })
+	s.settle(t)
+	if s.read(t, node); node.Labels["team"] != "blue" {
+		t.Errorf("the Node has %v", node.Labels)
+	}
 }
 
 // TestReconcile_LayerPolicies: whatever the policies of a MachineSet and a NodeGroup that declare the same key, the MachineSet's counts, the value of

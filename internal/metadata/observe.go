@@ -5,16 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/machineapi"
 	"github.com/drover-io/drover/internal/machineapi/lookup"
+	groupmembers "github.com/drover-io/drover/internal/members"
 	"github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/ownership"
 	"github.com/drover-io/drover/internal/undecodable"
@@ -48,6 +51,13 @@ type namedNode struct {
 	active int
 	// groupLayer returns what the Node has from its NodeGroup, for the MachineSet with a UID; nil where the NodeGroup has not been looked for.
 	groupLayer func(set types.UID) (plan.GroupLayer, error)
+}
+
+// isOf reports whether the Node could be a Machine's, as NodeGroups have it: one that is being deleted and names the Node's UID goes before.
+func (n *namedNode) isOf(machine *machinev1beta1.Machine) bool {
+	return len(n.machines) == 1 || slices.ContainsFunc(groupmembers.Candidates(n.node, n.machines), func(candidate *machinev1beta1.Machine) bool {
+		return client.ObjectKeyFromObject(candidate) == client.ObjectKeyFromObject(machine)
+	})
 }
 
 // observeNode reads the Node of a name; none for an empty name.
@@ -124,7 +134,7 @@ func (r *Reconciler) observeMachine(ctx context.Context, machine *machinev1beta1
 		observed.ambiguous = sets
 	}
 	if on.node != nil {
-		observed.node, observed.nodeShared = on.node, on.active > 1
+		observed.node, observed.nodeShared = on.node, on.active > 1 || !on.isOf(machine)
 		observed.pending = observed.pending || r.versions.Pending(ctx, on.node)
 	}
 	return observed, r.observeGroup(ctx, observed, on.groupLayer)

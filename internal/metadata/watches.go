@@ -210,7 +210,7 @@ func (r *Reconciler) enqueueMachine(queue watch.Queue, before, after *machinev1b
 // sameMachine reports whether two versions of a Machine are equal in all that a decision depends on. The status of a Machine changes often.
 func sameMachine(before, after *machinev1beta1.Machine) bool {
 	return before.Generation == after.Generation && before.UID == after.UID &&
-		machineapi.NodeName(before) == machineapi.NodeName(after) && before.Status.AuthoritativeAPI == after.Status.AuthoritativeAPI &&
+		apiequality.Semantic.DeepEqual(before.Status.NodeRef, after.Status.NodeRef) && before.Status.AuthoritativeAPI == after.Status.AuthoritativeAPI &&
 		before.DeletionTimestamp.IsZero() == after.DeletionTimestamp.IsZero() &&
 		maps.Equal(before.Labels, after.Labels) && maps.Equal(before.Annotations, after.Annotations) &&
 		slices.EqualFunc(before.OwnerReferences, after.OwnerReferences, func(a, b metav1.OwnerReference) bool {

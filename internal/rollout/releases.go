@@ -15,7 +15,7 @@ const releaseDelay = time.Minute
 // spec.rollout.maxInFlight, each after the pause of the one before: a mistake in a selector must not strip all Nodes at once. A Node that another
 // group has taken goes with the waves of that group. One that has left lately may come back: it keeps what it has for spec.rollout.releaseDelay.
 func (in *Input) decideReleases(d *Decision) {
-	if in.Suspended || in.DryRun || in.Unknown || d.UnconfirmedReleases != "" {
+	if in.Suspended || in.DryRun || in.Unknown && !in.Ending || d.UnconfirmedReleases != "" {
 		return
 	}
 	in.Released = sorted(in.Released)

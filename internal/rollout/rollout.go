@@ -45,7 +45,7 @@ type Input struct {
 	// Ending reports that all Nodes are released.
 	Ending bool
 	// Suspended reports that no Node is written, and WasSuspended that so it was until now. DryRun reports that none is released, and Unknown that it is
-	// not known which Nodes are to be.
+	// not known which Nodes are to be, unless all are.
 	Suspended, WasSuspended, DryRun, Unknown bool
 	// SpecChanged reports that the Settings, or what is declared, may have changed since the last decision.
 	SpecChanged bool

@@ -48,10 +48,14 @@ func TestDecide_MovesToTheGroup(t *testing.T) {
 		t.Error("the Node loses keys when the MachineSet declares nothing, and not before")
 	}
 	w.grouped = grouped
-	w.labels("").taints("").pass(t)
-	w.expect(t, "machine: ; node: team=blue | dedicated=db:NoSchedule")
-	if record := w.record(t); record.Of(ownership.Label).Len()+record.Of(ownership.Taint).Len() > 0 {
-		t.Errorf("the record is %+v", record)
+	for _, owned := range []int{2, 0} {
+		w.labels("").taints("").pass(t)
+		w.expect(t, "machine: ; node: team=blue | dedicated=db:NoSchedule")
+		if record := w.record(t); record.Of(ownership.Label).Len()+record.Of(ownership.Taint).Len() != owned {
+			t.Errorf("the record is %+v", record)
+		}
+		// The group records them.
+		w.owned = grouped.Section()
 	}
 
 	w = newWorld().labels("team=blue")

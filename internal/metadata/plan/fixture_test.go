@@ -28,6 +28,7 @@ type world struct {
 	protected ownership.Protected
 	contended func(Target, ownership.Kind, string) bool
 	grouped   Entries
+	owned     ownership.Section
 	now       time.Time
 }
 
@@ -153,7 +154,7 @@ func (w *world) note(key, value string) {
 
 func (w *world) input() Input {
 	in := Input{Machine: w.machine, Node: w.node, NodeShared: w.shared, Protected: w.protected, Contended: w.contended, Now: w.now}
-	in.Group.Kept = w.grouped
+	in.Group.Kept, in.Group.Owned = w.grouped, w.owned
 	if w.set != nil {
 		in.Declaration = DeclarationOf(w.set)
 	}

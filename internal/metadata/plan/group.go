@@ -88,8 +88,10 @@ type GroupInput struct {
 	Node *corev1.Node
 	// Declaration is what the Node's NodeGroup declares, nil for a Node in no group.
 	Declaration *Declaration
-	// Machine holds what the Node's Machine and its MachineSet declare. There it counts, and not what the group declares.
-	Machine Entries
+	// Machine holds what the Node's Machine and its MachineSet declare. There it counts, and not what the group declares. MachineOwned are the keys
+	// that the Node has from them: one that it has from the group stays the group's until then.
+	Machine      Entries
+	MachineOwned ownership.Section
 	// NodeShared is whether several Machines could be the Node's: then it is not known what its Machine declares.
 	NodeShared bool
 	// Confirmed holds the keys that the NodeGroup named in the Node's record is known to have declared. A kubelet can write the record: what only
@@ -158,6 +160,7 @@ func DecideGroup(in GroupInput) GroupDecision {
 	}
 	f := &groupFacts{GroupInput: in, live: EntriesOf(in.Node)}
 	f.record = problems.readGroupRecord(in.Node.Annotations)
+	f.Machine = f.takenOver()
 	f.timeout = cmp.Or(in.TimedOut, in.Declaration.timeoutIn(&f.record, in.Protected, in.Now))
 	out := GroupDecision{FirstWrite: in.Node.Annotations[ownership.AnnotationGroupRecord] == ""}
 	if out.Reason = f.untouched(); out.Reason != "" {
@@ -240,6 +243,34 @@ func (f *groupFacts) merge(out *GroupDecision, problems *problemList) ownership.
 	return record
 }
 
+// takenOver returns what the Machine declares, without the keys that the group keeps for now: the metadata of MachineSets, which may be paused, and
+// has waves and a policy for conflicts of its own, has not set them yet.
+func (f *groupFacts) takenOver() Entries {
+	if len(f.Machine) == 0 || f.record.Source != f.Declaration.Key.Name {
+		return f.Machine
+	}
+	entries := maps.Clone(f.Machine)
+	for kind, declared := range f.Machine {
+		kept := func(key, _ string) bool { return f.keepsOwn(kind, key) }
+		if len(declared) > 0 && f.record.Of(kind).Len() > 0 {
+			entries[kind] = maps.Clone(declared)
+			maps.DeleteFunc(entries[kind], kept)
+		}
+	}
+	return entries
+}
+
+// keepsOwn reports whether a key that the Machine declares, too, is still the group's: no record says that the Node has it from the Machine, and the
+// Node has not got the Machine's value by other means, as from nodelink.
+func (f *groupFacts) keepsOwn(kind ownership.Kind, key string) bool {
+	own, isDeclared := f.Declaration.Desired[kind][key]
+	if !isDeclared || !f.record.Of(kind).Has(key) || !f.confirmed(kind, key) || f.MachineOwned.Of(kind).Has(key) {
+		return false
+	}
+	live, present := f.live[kind][key]
+	return !present || live == own || live != f.Machine[kind][key]
+}
+
 // ownedByGroup returns those of some keys that the Machine does not declare.
 func (f *groupFacts) ownedByGroup(kind ownership.Kind, owned ownership.Keys) ownership.Keys {
 	if len(f.Machine[kind]) == 0 {
@@ -248,8 +279,8 @@ func (f *groupFacts) ownedByGroup(kind ownership.Kind, owned ownership.Keys) own
 	return owned.Minus(ownership.KeysOf(f.Machine[kind]))
 }
 
-// desired returns what the group declares of a kind. Where the Machine declares an owned key with another value, that is what the key gets, so that
-// it changes hands without a gap. The caller may change the map for taints alone.
+// desired returns what the group declares of a kind. Where the Machine declares a key that is handed over with another value, that is what the key
+// gets, so that it changes hands without a gap. The caller may change the map for taints alone.
 func (f *groupFacts) desired(kind ownership.Kind, problems *problemList) map[string]string {
 	if kind != ownership.Taint && len(f.Machine[kind]) == 0 {
 		return f.Declaration.Desired[kind]
@@ -263,11 +294,18 @@ func (f *groupFacts) desired(kind ownership.Kind, problems *problemList) map[str
 				kind, key, value, own)
 		}
 		delete(desired, key)
-		if f.record.Of(kind).Has(key) && f.confirmed(kind, key) {
+		if f.handsOver(kind, key) {
 			desired[key] = value
 		}
 	}
 	return desired
+}
+
+// handsOver reports whether a key that the Machine declares gets its value from the group. One that the Node lacks does not: the Machine may be about
+// to lose it. Nor does one that the Node has from the Machine already.
+func (f *groupFacts) handsOver(kind ownership.Kind, key string) bool {
+	_, present := f.live[kind][key]
+	return present && f.record.Of(kind).Has(key) && f.confirmed(kind, key) && !f.MachineOwned.Of(kind).Has(key)
 }
 
 // contended reports the keys that are left alone because another writer keeps changing them.

@@ -143,9 +143,28 @@ func TestDecideGroup(t *testing.T) {
 			node: nodeWith("team=red"), group: newGroup("a", "team=blue"), change: withMachine("team", "red"),
 			want: "team=red", state: Synced,
 		},
-		"the Machine takes over a key": {
-			node: member(), group: newGroup("a", "team=blue"), recorded: newGroup("a", "team=blue"), change: withMachine("team", "red"),
+		"the Machine has taken over a key": {
+			node: member(), group: newGroup("a", "team=blue"), recorded: newGroup("a", "team=blue"), change: func(in *GroupInput) {
+				withMachine("team", "red")(in)
+				in.MachineOwned.Labels = ownership.NewKeys("team")
+			},
+			want: "team=blue theirs=1", state: Synced,
+		},
+		"the Machine takes over a key that the group withdraws": {
+			node: member(), group: newGroup("a"), recorded: newGroup("a", "team=blue"), change: withMachine("team", "red"),
 			want: "team=red theirs=1", state: Synced,
+		},
+		"the Machine loses a key that the group withdraws and the Node has lost": {
+			node: unlabelled(member(), "team"), group: newGroup("a"), recorded: newGroup("a", "team=blue"), change: withMachine("team", "red"),
+			want: "theirs=1", state: Synced,
+		},
+		"the Machine declares a key, and is not written yet": {
+			node: member(), group: newGroup("a", "team=blue"), recorded: newGroup("a", "team=blue"), change: withMachine("team", "red"),
+			want: "team=blue theirs=1", state: Synced, owned: "team",
+		},
+		"the Node has got the value of the Machine": {
+			node: labelled(member(), "team", "red"), group: newGroup("a", "team=blue"), recorded: newGroup("a", "team=blue"),
+			change: withMachine("team", "red"), want: "team=red theirs=1", state: Synced,
 		},
 		"two Machines name the Node": {
 			node: member(), group: newGroup("a", "team=red"), recorded: newGroup("a", "team=blue"),
@@ -196,6 +215,16 @@ func TestDecideGroup(t *testing.T) {
 			}
 		})
 	}
+}
+
+func labelled(node *corev1.Node, key, value string) *corev1.Node {
+	node.Labels[key] = value
+	return node
+}
+
+func unlabelled(node *corev1.Node, key string) *corev1.Node {
+	delete(node.Labels, key)
+	return node
 }
 
 func withMachine(key, value string) func(*GroupInput) {

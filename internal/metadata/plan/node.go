@@ -63,7 +63,10 @@ func (f *facts) mergeNode(
 		Live:      f.nodeLive[kind],
 		Protected: f.in.Protected.Of(kind),
 		Inherited: func(key string) bool { return f.cameFromMachine(kind, key) || f.in.Group.Owned.Of(kind).Has(key) },
-		Skip:      func(key string) bool { return f.isGuarded(kind, key) || f.contended(OnNode, kind, key, problems) },
+		Skip: func(key string) bool {
+			_, declared := desired[key]
+			return f.isGuarded(kind, key) || f.contended(OnNode, kind, key, problems) || !declared && f.awaitsGroup(kind, key)
+		},
 		NeedsConfirmation: func(key string) bool {
 			if _, declared := desired[key]; declared && f.confirmsDeclared(kind, key, after) {
 				return false
@@ -89,6 +92,12 @@ func (f *facts) released(kind ownership.Kind) map[string]ownership.Release {
 func (f *facts) isGrouped(kind ownership.Kind, key, value string) bool {
 	kept, found := f.in.Group.Kept[kind][key]
 	return found && kept == value
+}
+
+// awaitsGroup reports whether the Node's NodeGroup keeps a key as the Node has it, and has not recorded that yet: it may be suspended, or has other
+// Nodes before.
+func (f *facts) awaitsGroup(kind ownership.Kind, key string) bool {
+	return f.isGrouped(kind, key, f.nodeLive[kind][key]) && !f.in.Group.Owned.Of(kind).Has(key)
 }
 
 // losesKeys reports whether a Node has keys that its MachineSet, nil for none, does not declare any more, or has lost some lately: then it matters

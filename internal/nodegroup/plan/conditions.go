@@ -47,7 +47,8 @@ func ConditionDocs() []status.ConditionDoc {
 		{Type: ready, Reason: ReasonNoNodes,
 			When: "spec.nodes selects no Node: it may be misspelled, or the pool has scaled to zero; Nodes that join the group get what it declares"},
 		{Type: ready, Reason: ReasonOverlapping, When: "each Node that spec.nodes selects belongs to an older group, so that the group has none"},
-		{Type: ready, Reason: ReasonInvalidSelector, When: "a selector of spec.nodes is invalid; the group has no Nodes"},
+		{Type: ready, Reason: ReasonInvalidSelector, When: "a selector of spec.nodes is invalid, or it has machineSets and Drover reads no Machines; " +
+			"the group has no Nodes"},
 		{Type: ready, Reason: ReasonInvalidWindow,
 			When: "a window or a freeze of spec.disruption cannot be read, such as one in an unknown time zone; no disruption begins until it is corrected"},
 		{Type: ready, Reason: ReasonUntrustedSelector,

@@ -122,6 +122,9 @@ func TestDecide_ReleasesWait(t *testing.T) {
 		"the group is being deleted": {func(l *left, _ *Input) {
 			l.group.DeletionTimestamp, l.group.Spec.Suspend, l.group.Spec.DryRun = timestamp(start), true, true
 		}, "n0"},
+		"the group is being deleted with an invalid selector": {func(l *left, in *Input) {
+			l.group.DeletionTimestamp, in.SelectorError = timestamp(start), fmt.Errorf("bad")
+		}, "n0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := newLeft(3, &v1alpha1.Rollout{MaxInFlight: number(1)})

@@ -14,7 +14,7 @@ import (
 )
 
 const configurationIntro = `
-Look up the fields of the file that ` + "`--config`" + ` names here. [README.md](../../README.md#configure) says where that file is.
+Look up the fields of the file that ` + "`--config`" + ` names here. [install.md](../install.md#configure) says where that file is.
 Every field is optional. Drover does not start with an unknown field or an invalid value, and names the field. A flag overrides its field.
 
     apiVersion: ` + v1alpha1.APIVersion + `

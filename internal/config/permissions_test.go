@@ -56,12 +56,11 @@ func TestDefault_RemediationTemplatesHavePermissions(t *testing.T) {
 
 // The page says for each kind that Drover may read what it does because of objects of that kind, and what confirms it.
 func TestSecurityPage_NamesEachKindThatIsRead(t *testing.T) {
-	text, err := os.ReadFile("../../docs/security.md")
+	text, err := os.ReadFile("../../docs/security/objects.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, section, _ := strings.Cut(string(text), "\n## What Drover does on behalf of an object\n")
-	section, _, _ = strings.Cut(section, "\n## ")
+	section, _, _ := strings.Cut(string(text), "\n## ")
 	section = strings.ToLower(section)
 	kinds := 0
 	for _, rule := range rulesBelow(t, "../../config") {
@@ -72,7 +71,7 @@ func TestSecurityPage_NamesEachKindThatIsRead(t *testing.T) {
 			kind, _, _ := strings.Cut(resource, "/")
 			// The kinds of external remediation are those of the configuration.
 			if kind = singular(kind); !strings.Contains(kind, "remediation") && !strings.Contains(section, kind) {
-				t.Errorf("docs/security.md does not say what Drover does because of a %s (%v)", kind, rule)
+				t.Errorf("docs/security/objects.md does not say what Drover does because of a %s (%v)", kind, rule)
 			}
 			kinds++
 		}

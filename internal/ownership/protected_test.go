@@ -182,9 +182,9 @@ func TestValidateRemoved(t *testing.T) {
 	}
 }
 
-// docs/compatibility.md lists the built-in patterns.
+// docs/keys-of-the-system.md lists the built-in patterns.
 func TestDefaultProtected_IsDocumented(t *testing.T) {
-	page, err := os.ReadFile("../../docs/compatibility.md")
+	page, err := os.ReadFile("../../docs/keys-of-the-system.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,28 +15,29 @@ import (
 // root is the repository, from here.
 const root = "../.."
 
-// threats are the rows of the table in docs/security.md, as cells.
+// threats are the rows of the tables in docs/security/threats-*.md, as cells.
 func threats(t *testing.T) (rows [][]string) {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(root, "docs/security.md"))
+	pages, err := filepath.Glob(filepath.Join(root, "docs/security/threats-*.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, section, found := strings.Cut(string(text), "\n## Threats\n")
-	if !found {
-		t.Fatal("docs/security.md has no section about threats")
-	}
-	section, _, _ = strings.Cut(section, "\n## ")
-	for line := range strings.Lines(section) {
-		line = strings.TrimSpace(line)
-		if !strings.HasPrefix(line, "| ") || strings.HasPrefix(line, "| attacker |") {
-			continue
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
 		}
-		cells := strings.Split(strings.Trim(line, "|"), "|")
-		for i := range cells {
-			cells[i] = strings.TrimSpace(cells[i])
+		for line := range strings.Lines(string(text)) {
+			line = strings.TrimSpace(line)
+			if !strings.HasPrefix(line, "| ") || strings.HasPrefix(line, "| attacker |") {
+				continue
+			}
+			cells := strings.Split(strings.Trim(line, "|"), "|")
+			for i := range cells {
+				cells[i] = strings.TrimSpace(cells[i])
+			}
+			rows = append(rows, cells)
 		}
-		rows = append(rows, cells)
 	}
 	return rows
 }
@@ -63,13 +64,13 @@ func testsOf(t *testing.T, folder string) map[string]bool {
 	return found
 }
 
-// TestThreats_NameEachAttack: the table in docs/security.md has a row for each attack here, and each row a test that there is.
+// TestThreats_NameEachAttack: the tables in docs/security/threats-*.md have a row for each attack here, and each row a test that there is.
 func TestThreats_NameEachAttack(t *testing.T) {
 	holds := regexp.MustCompile("`([a-z0-9/]+) (Test[A-Za-z0-9_]+)`")
 	tests, named := map[string]map[string]bool{}, map[string]bool{}
 	rows := threats(t)
-	if len(rows) < 15 {
-		t.Fatalf("docs/security.md has %d threats", len(rows))
+	if len(rows) < 40 {
+		t.Fatalf("docs/security has %d threats", len(rows))
 	}
 	for _, cells := range rows {
 		row := strings.Join(cells, " | ")
@@ -94,7 +95,7 @@ func TestThreats_NameEachAttack(t *testing.T) {
 	}
 	for name := range testsOf(t, "test/attacks") {
 		if !named["test/attacks "+name] && name != t.Name() {
-			t.Errorf("no threat in docs/security.md names `test/attacks %s`: add a row", name)
+			t.Errorf("no threat in docs/security names `test/attacks %s`: add a row", name)
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/drover-io/drover/test/harness"
 )
 
-// These tests state the defects of managed-node-metadata-operator that Drover must not have (docs/compatibility.md; D1, D2 and D6 are in
+// These tests state the defects of managed-node-metadata-operator that Drover must not have (docs/compatibility/mnmo.md; D1, D2 and D6 are in
 // metadata_test.go).
 
 func TestMNMO_ForeignLabelOnOneNode(t *testing.T) { // D3

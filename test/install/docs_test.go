@@ -14,9 +14,9 @@ import (
 	"github.com/drover-io/drover/test/install/helm"
 )
 
-// TestPermissions_Documented: the tables in docs/security.md say what the roles say, for each capability.
+// TestPermissions_Documented: the tables in docs/security/permissions.md say what the roles say, for each capability.
 func TestPermissions_Documented(t *testing.T) {
-	path, err := harness.Folder("docs/security.md")
+	path, err := harness.Folder("docs/security/permissions.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +49,7 @@ func TestPermissions_Documented(t *testing.T) {
 	}
 	for _, capability := range slices.Sorted(maps.Keys(granted)) {
 		if diff := cmp.Diff(slices.Sorted(maps.Keys(granted[capability])), slices.Sorted(maps.Keys(documented[capability]))); diff != "" {
-			t.Errorf("docs/security.md, %s (- the roles, + the document): %s", capability, diff)
+			t.Errorf("docs/security/permissions.md, %s (- the roles, + the document): %s", capability, diff)
 		}
 	}
 }

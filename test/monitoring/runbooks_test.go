@@ -70,43 +70,6 @@ func TestRunbooks_Sections(t *testing.T) {
 	}
 }
 
-// link is a Markdown link to something that is not a web page.
-var link = regexp.MustCompile(`\]\(([^)#:]*)(?:#([^)]*))?\)`)
-
-func TestOperationsPages_Links(t *testing.T) {
-	pages := []string{"docs/operations.md"}
-	for _, alert := range alerts(t) {
-		pages = append(pages, "docs/runbooks/"+alert.Alert+".md")
-	}
-	for _, page := range pages {
-		for _, match := range link.FindAllStringSubmatch(readFile(t, page), -1) {
-			target := page
-			if match[1] != "" {
-				target = filepath.Join(filepath.Dir(page), match[1])
-			}
-			if _, err := os.Stat(filepath.Join(root, target)); err != nil {
-				t.Errorf("%s: a link to %s leads nowhere", page, match[1])
-				continue
-			}
-			if anchor := match[2]; anchor != "" && !slices.Contains(anchors(readFile(t, target)), anchor) {
-				t.Errorf("%s: %s has no heading #%s, only %q", page, target, anchor, anchors(readFile(t, target)))
-			}
-		}
-	}
-}
-
-// anchors are the names under which GitHub finds the headings of a page.
-func anchors(text string) []string {
-	var all []string
-	drop := regexp.MustCompile(`[^a-z0-9 _-]`)
-	for line := range strings.SplitSeq(text, "\n") {
-		if title := strings.TrimLeft(line, "#"); title != line && strings.HasPrefix(title, " ") {
-			all = append(all, strings.ReplaceAll(drop.ReplaceAllString(strings.ToLower(strings.TrimSpace(title)), ""), " ", "-"))
-		}
-	}
-	return all
-}
-
 // Every event that a runbook looks for is one that Drover writes.
 func TestRunbooks_EventsExist(t *testing.T) {
 	known := readFile(t, "docs/events.md")

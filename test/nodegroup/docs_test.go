@@ -21,28 +21,34 @@ import (
 	"github.com/drover-io/drover/test/harness"
 )
 
-// examples returns the NodeGroups of docs/node-groups.md as they stand there, as text by their names.
+// examples returns the NodeGroups of docs/node-groups as they stand there, as text by their names.
 func examples(t *testing.T) map[string]string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "node-groups.md"))
+	pages, err := filepath.Glob(filepath.Join("..", "..", "docs", "node-groups", "*.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	found := map[string]string{}
-	for _, example := range regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(string(text), -1) {
-		group := &v1alpha1.NodeGroup{}
-		if err := yaml.UnmarshalStrict([]byte(example[1]), group); err != nil {
-			t.Fatalf("%v in\n%s", err, example[1])
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
 		}
-		found[group.Name] = example[1]
+		for _, example := range regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(string(text), -1) {
+			group := &v1alpha1.NodeGroup{}
+			if err := yaml.UnmarshalStrict([]byte(example[1]), group); err != nil {
+				t.Fatalf("%s: %v in\n%s", page, err, example[1])
+			}
+			found[group.Name] = example[1]
+		}
 	}
 	return found
 }
 
-// TestDocs_ExamplesAreAccepted: the API server accepts every example of docs/node-groups.md as it stands there.
+// TestDocs_ExamplesAreAccepted: the API server accepts every example of docs/node-groups as it stands there.
 func TestDocs_ExamplesAreAccepted(t *testing.T) {
 	w, all := harness.NewWorld(t, env), examples(t)
-	if len(all) < 4 {
+	if len(all) < 9 {
 		t.Fatalf("there are %d examples", len(all))
 	}
 	for _, example := range all {
@@ -53,7 +59,7 @@ func TestDocs_ExamplesAreAccepted(t *testing.T) {
 	}
 }
 
-// TestDocs_ExamplesHaveTheirEffect: the examples of docs/node-groups.md do what the page says, applied as they stand there to Nodes that match. It
+// TestDocs_ExamplesHaveTheirEffect: the examples of docs/node-groups do what the pages say, applied as they stand there to Nodes that match. It
 // has an operator of its own, since one of them selects all workers.
 func TestDocs_ExamplesHaveTheirEffect(t *testing.T) {
 	f, all := newFixture(t, "docs", 1), examples(t)

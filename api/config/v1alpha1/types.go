@@ -103,10 +103,10 @@ type Metadata struct {
 	// Rollout is how a change of a MachineSet reaches the Machines and Nodes that it has. New Nodes, and what another writer has changed on the others,
 	// do not wait for a wave. Default none: all Nodes at once, with the taints that have the effect NoExecute.
 	Rollout *MachineSetRollout `json:"rollout,omitempty"`
-	// Protected are patterns of keys that Drover never sets or removes, in addition to the built-in ones (docs/compatibility.md). `*` matches any
+	// Protected are patterns of keys that Drover never sets or removes, in addition to the built-in ones (docs/keys-of-the-system.md). `*` matches any
 	// text.
 	Protected Protected `json:"protected,omitempty"`
-	// Unprotected are built-in patterns that Drover is not to protect, each written as in docs/compatibility.md.
+	// Unprotected are built-in patterns that Drover is not to protect, each written as in docs/keys-of-the-system.md.
 	Unprotected Protected `json:"unprotected,omitempty"`
 }
 

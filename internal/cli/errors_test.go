@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/cli/cmdutil"
 )
 
@@ -32,7 +33,8 @@ func TestErrors_OfTheCluster(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			failing := interceptor.Funcs{List: func(ctx context.Context, inner client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
-				if strings.Contains(fmt.Sprintf("%T", list), "MachineSetList") {
+				_, groups := list.(*v1alpha1.NodeGroupList)
+				if strings.Contains(fmt.Sprintf("%T", list), "MachineSetList") || groups && cmdutil.IsNotServed(c.err) {
 					return c.err
 				}
 				return inner.List(ctx, list, options...)
@@ -45,6 +47,37 @@ func TestErrors_OfTheCluster(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestCommands_WithoutMachineAPI: on a cluster that has NodeGroups only, such as one of a cloud provider, every command works on these.
+func TestCommands_WithoutMachineAPI(t *testing.T) {
+	f, group := batch(t)
+	group.Spec.Metadata.Labels["team"] = "red"
+	none := interceptor.NewClient(f.client(), interceptor.Funcs{
+		List: func(ctx context.Context, inner client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+			if strings.Contains(fmt.Sprintf("%T", list), "v1beta1.Machine") {
+				return apierrors.NewGenericServerResponse(404, "get", setResource, "", "404 page not found", 0, true)
+			}
+			return inner.List(ctx, list, options...)
+		},
+	})
+	for _, c := range []struct {
+		args string
+		code int
+		want string
+	}{
+		{"plan", exitChanges, "NodeGroup batch (generation 3, 7 nodes): 7 of 7 would change"},
+		{"plan nodegroup/batch", exitChanges, "7 of 7 would change"},
+		{"status", exitOK, "NODEGROUP   NODES"},
+		{"status --wait --timeout 1ms", exitError, `timed out after 1ms: Waiting for nodegroup "batch" spec update to be observed`},
+		{"status workers", exitError, "the cluster does not serve machine"},
+		{"explain batch-0", exitOK, "NodeGroup:    batch"},
+	} {
+		got := runOn(t, none, "", strings.Fields(c.args)...)
+		if got.code != c.code || !strings.Contains(got.out+got.errors, c.want) || strings.Contains(got.out, "is unknown") {
+			t.Errorf("%s: %+v", c.args, got)
+		}
 	}
 }
 

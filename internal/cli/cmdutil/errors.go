@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 
 	drover "github.com/drover-io/drover/api/drover/v1alpha1"
 	kubevirt "github.com/drover-io/drover/api/kubevirt/v1beta1"
@@ -100,9 +101,10 @@ func Explain(err error, action string, resource schema.GroupResource) error {
 	return fmt.Errorf("%s: %w", action, err)
 }
 
-// IsNotServed reports whether the API server does not know the resource, which it says with a 404 that names no object.
+// IsNotServed reports whether the API server does not know the resource, which it says with a 404 that names no object. Watch watches only what is
+// served.
 func IsNotServed(err error) bool {
-	if meta.IsNoMatchError(err) {
+	if notWatched := (*cache.ErrResourceNotCached)(nil); meta.IsNoMatchError(err) || errors.As(err, &notWatched) {
 		return true
 	}
 	status := apierrors.APIStatus(nil)
@@ -113,12 +115,17 @@ func IsNotServed(err error) bool {
 	return details == nil || details.Name == ""
 }
 
+// TheCluster is where objects without a namespace are.
+const TheCluster = "the cluster"
+
 // NotFound says that there is no such object, and suggests names.
 func NotFound(kind, name, where string, known []string) error {
 	text := fmt.Sprintf("%s %q not found in %s", kind, name, where)
 	switch similar := similarNames(name, known); {
 	case len(similar) > 0:
 		text += "; did you mean " + strings.Join(similar, ", ") + "?"
+	case len(known) == 0 && where == TheCluster:
+		text += fmt.Sprintf("; there are no %ss in it", kind)
 	case len(known) == 0:
 		text += fmt.Sprintf("; there are no %ss in it; choose another with -n or --all-namespaces", kind)
 	case len(known) <= 10:

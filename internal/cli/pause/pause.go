@@ -125,7 +125,7 @@ func (o *options) targets(args []string) ([]client.Object, error) {
 
 // change pauses or resumes one object and says what it did.
 func (o *options) change(ctx context.Context, c client.Client, target client.Object) (string, error) {
-	key, where := client.ObjectKey{Name: target.GetName()}, "the cluster"
+	key, where := client.ObjectKey{Name: target.GetName()}, cmdutil.TheCluster
 	if _, clusterScoped := target.(*corev1.Node); !clusterScoped {
 		key.Namespace, where = o.Namespace(), o.Where()
 	}

@@ -12,6 +12,7 @@ import (
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -48,7 +49,7 @@ var Scheme = newScheme()
 func newScheme() *runtime.Scheme {
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		machinev1beta1.Install, corev1.AddToScheme, policyv1.AddToScheme, appsv1.AddToScheme, medik8s.AddToScheme, kubevirt.AddToScheme,
+		authorizationv1.AddToScheme, machinev1beta1.Install, corev1.AddToScheme, policyv1.AddToScheme, appsv1.AddToScheme, medik8s.AddToScheme, kubevirt.AddToScheme,
 		mutex.AddToScheme, drover.AddToScheme, batchv1.AddToScheme, mcfgv1.Install, configv1.Install, autoscaling.AddToScheme,
 	} {
 		utilruntime.Must(add(s))
@@ -57,7 +58,8 @@ func newScheme() *runtime.Scheme {
 }
 
 // clusterScoped are the kinds without a namespace.
-var clusterScoped = sets.New("Node", "NodeGroup", "NodeMaintenance", "PersistentVolume", "MachineConfigPool", "MachineConfig", "ClusterVersion")
+var clusterScoped = sets.New("Node", "NodeGroup", "NodeMaintenance", "PersistentVolume", "MachineConfigPool", "MachineConfig", "ClusterVersion",
+	"SelfSubjectAccessReview")
 
 // Mapper returns the resources of the kinds of the Scheme. It saves requests of discovery: List and Get show whether the cluster serves a
 // kind.

@@ -37,7 +37,7 @@ func groupNames(args []string) ([]string, error) {
 }
 
 // planGroups returns what would change for NodeGroups.
-func (o *options) planGroups(ctx context.Context, c client.Reader, names []string, infos []*resource.Info) (*view.NodeGroupPlanList, error) {
+func (o *options) planGroups(ctx context.Context, c client.Client, names []string, infos []*resource.Info) (*view.NodeGroupPlanList, error) {
 	list := view.NewNodeGroupPlanList()
 	before, err := cmdutil.NewSnapshot(ctx, c, append(namespacesOf(infos), o.Namespace())...)
 	if err != nil {
@@ -45,7 +45,7 @@ func (o *options) planGroups(ctx context.Context, c client.Reader, names []strin
 	}
 	after := *before
 	if len(infos) > 0 {
-		if names, err = o.applyGroups(&after, names, infos); err != nil {
+		if names, err = o.applyGroups(ctx, c, &after, names, infos); err != nil {
 			return list, err
 		}
 	}
@@ -77,7 +77,9 @@ func namespacesOf(infos []*resource.Info) (namespaces []string) {
 }
 
 // applyGroups changes the NodeGroups as applying the files would, and returns the names of those to plan.
-func (o *options) applyGroups(s *cmdutil.Snapshot, names []string, infos []*resource.Info) ([]string, error) {
+func (o *options) applyGroups(
+	ctx context.Context, c client.Client, s *cmdutil.Snapshot, names []string, infos []*resource.Info,
+) ([]string, error) {
 	manifests, err := nodeGroups.manifests(o.Options, infos)
 	if err != nil {
 		return nil, err
@@ -85,6 +87,9 @@ func (o *options) applyGroups(s *cmdutil.Snapshot, names []string, infos []*reso
 	s.Groups = slices.Clone(s.Groups)
 	all := len(names) == 0
 	for _, manifest := range manifests {
+		if err := o.check(ctx, c, manifest); err != nil {
+			return nil, err
+		}
 		warnings, err := manifest.applyGroup(s, metav1.NewTime(o.Now()))
 		for _, warning := range warnings {
 			if err := o.Warn("%s", warning); err != nil {

@@ -39,7 +39,7 @@ Machines and Nodes with the same changes are shown as one group. Each line start
 = (stays as it is; only the ownership record changes) or ! (not written, with the reason).
 
 With -f, the command plans the MachineSets or NodeGroups of the files as if kubectl apply had applied them; it plans only these unless you name
-others.
+others. The API server validates them in a dry run, if you may write them.
 
 Of a NodeGroup it shows the waves in their order, the budget and the window of spec.disruption, the Pods and PersistentVolumes that require labels
 which would go, and, for each Node that would get a taint with the effect NoExecute, the Pods that would have to leave before, the
@@ -133,6 +133,9 @@ func (o *options) planSets(ctx context.Context, c client.WithWatch, names []stri
 	}
 	all := len(names) == 0
 	for _, manifest := range manifests {
+		if err := o.check(ctx, c, manifest); err != nil {
+			return none, err
+		}
 		if err := o.apply(&objects, manifest); err != nil {
 			return none, err
 		}

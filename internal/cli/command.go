@@ -84,7 +84,6 @@ nodegroup/NAME or ng/NAME.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	})
-	root.SuggestionsMinimumDistance = 2
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cmdutil.AsUsageError(err) })
 	o.AddFlags(root.PersistentFlags())
 	addGroup(root, "metadata", "Labels, annotations and taints:", plan.NewCommand(o), status.NewCommand(o), explain.NewCommand(o),

@@ -243,6 +243,17 @@ func Get[T client.Object](ctx context.Context, c client.Reader, namespace, name,
 	return NotFound(kind, name, where, known)
 }
 
+// SuggestGroup returns the error for MachineSets that could not be found, or another one if a user has named a NodeGroup without its kind.
+func SuggestGroup(ctx context.Context, c client.Reader, err error, chosen ...string) error {
+	if err == nil || len(chosen) != 1 {
+		return err
+	}
+	if groups, _ := names[*drover.NodeGroup](ctx, c, ""); slices.Contains(groups, chosen[0]) {
+		return fmt.Errorf("there is no MachineSet %q; name the NodeGroup as nodegroup/%[1]s", chosen[0])
+	}
+	return err
+}
+
 // names returns the names of all objects of a kind.
 func names[T client.Object](ctx context.Context, c client.Reader, namespace string) ([]string, error) {
 	all, err := List[T](ctx, c, namespace)

@@ -142,8 +142,9 @@ func (o *options) nodes(ctx context.Context, c client.Client, args []string) ([]
 func newStartCommand(shared *cmdutil.Options) *cobra.Command {
 	o := &options{Options: shared}
 	command := &cobra.Command{
-		Use:   "start (NODE... | --selector LABELS)",
-		Short: "Take nodes into maintenance",
+		Use:        "start (NODE... | --selector LABELS)",
+		SuggestFor: []string{"begin", "cordon", "drain"},
+		Short:      "Take nodes into maintenance",
 		Long: `Cordon and drain nodes, by creating a NodeMaintenance with the name of each.
 
 Before, kubectl drover plan --maintenance NODE shows which pods it would evict and which would block it.`,
@@ -244,8 +245,9 @@ func drained(all []*medik8s.NodeMaintenance, nodes []string) (text string, done 
 func newEndCommand(shared *cmdutil.Options) *cobra.Command {
 	o := &options{Options: shared}
 	return o.complete(&cobra.Command{
-		Use:   "end (NODE... | --selector LABELS)",
-		Short: "End the maintenance of nodes and restore them",
+		Use:        "end (NODE... | --selector LABELS)",
+		SuggestFor: []string{"stop", "uncordon", "undrain", "finish"},
+		Short:      "End the maintenance of nodes and restore them",
 		Long: `Restore nodes as they were before their maintenance, by deleting their NodeMaintenances, of any name and group.
 
 With --selector, the command skips nodes that are not in maintenance.`,

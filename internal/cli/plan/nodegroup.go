@@ -169,5 +169,8 @@ func (o *options) find(ctx context.Context, s *cmdutil.Snapshot, name string) (*
 		}
 		known[i] = group.Name
 	}
+	if s.GroupsNotServed != nil {
+		return nil, s.GroupsNotServed
+	}
 	return nil, cmdutil.NotFound("NodeGroup", name, cmdutil.TheCluster, known)
 }

@@ -106,6 +106,7 @@ func (o *options) run(ctx context.Context, c client.WithWatch, names []string) e
 	if len(names) == 0 && len(infos) == 0 && (err == nil || cmdutil.IsNotServed(err)) {
 		list.NodeGroups, err = o.planAllGroups(ctx, c, err)
 	}
+	err = cmdutil.SuggestGroup(ctx, c, err, names...)
 	return o.print(&list, func(text *cmdutil.Text) { draw(text, list) }, err, list.Changes())
 }
 

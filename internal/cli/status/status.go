@@ -95,11 +95,11 @@ func (o *options) observe(ctx context.Context, c client.Reader, names []string) 
 	if len(sets) > 0 || len(groups) == 0 {
 		objects, err := o.Objects(ctx, c)
 		if err != nil && (len(sets) > 0 || !cmdutil.IsNotServed(err)) {
-			return list, err
+			return list, cmdutil.SuggestGroup(ctx, c, err, sets...)
 		}
 		survey, failure := o.Survey(objects, &o.protect, sets)
 		if failure != nil {
-			return list, failure
+			return list, cmdutil.SuggestGroup(ctx, c, failure, sets...)
 		}
 		list, unknown = view.NewStatusList(objects, survey), err
 	}

@@ -82,6 +82,19 @@ func TestHelp(t *testing.T) {
 	}
 }
 
+// TestHelp_GlobalFlags: help pages show the flags of their command; one command shows those of all.
+func TestHelp_GlobalFlags(t *testing.T) {
+	f := &fakeCluster{}
+	for _, args := range [][]string{{"--help"}, {"plan", "--help"}, {"rollout", "undo", "-h"}} {
+		got := f.run(t, args...)
+		if strings.Contains(got.out, "--kubeconfig") || !strings.Contains(got.out, `Use "kubectl drover options"`) || !strings.Contains(got.out, "--help") {
+			t.Errorf("%v: %+v", args, got)
+		}
+	}
+	f.run(t, "options").says(t, exitOK, "--kubeconfig", "--namespace")
+	f.run(t, "__complete", "plan", "--kubec").says(t, exitOK, "--kubeconfig")
+}
+
 func TestOutput_Templates(t *testing.T) {
 	f := &fakeCluster{}
 	f.machineSet("workers", 2, declare(nil, nil))

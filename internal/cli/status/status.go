@@ -203,9 +203,11 @@ func (o *options) follow(ctx context.Context, c client.WithWatch, names []string
 				return false, err
 			}
 		}
-		if last, err = o.observe(within, objects, names); err != nil {
+		list, err := o.observe(within, objects, names)
+		if err != nil {
 			return false, err
 		}
+		last = list
 		done = o.Wait && last.Unfinished() == 0
 		return done, screen.show(last, done)
 	})

@@ -12,6 +12,7 @@ import (
 	"io"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/drover-io/drover/internal/cli/cmdutil"
@@ -89,18 +90,48 @@ nodegroup/NAME or ng/NAME.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	})
-	root.SuggestionsMinimumDistance = 2
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cmdutil.AsUsageError(err) })
 	o.AddFlags(root.PersistentFlags())
 	addGroup(root, "metadata", "Labels, annotations and taints:", plan.NewCommand(o), status.NewCommand(o), explain.NewCommand(o),
 		pause.NewPauseCommand(o), pause.NewResumeCommand(o), rollout.NewCommand(o))
 	addGroup(root, "nodes", "Maintenance and upgrades of nodes:", maintenance.NewCommand(o), maintenance.NewDrainStatusCommand(o),
 		upgrade.NewCommand(o))
-	addGroup(root, "other", "Other commands:", uninstall.NewCommand(o), newVersionCommand(o))
+	addGroup(root, "other", "Other commands:", uninstall.NewCommand(o), newVersionCommand(o), newOptionsCommand(o))
 	root.SetHelpCommandGroupID("other")
 	root.SetCompletionCommandGroupID("other")
 	addCompletion(root, o.Out)
+	hideGlobalFlags(root)
 	return root
+}
+
+// hideGlobalFlags has the help of each command name the command that lists the global flags, as kubectl does, and not the flags.
+func hideGlobalFlags(root *cobra.Command) {
+	usage := root.UsageFunc()
+	hide := func(hidden bool) { root.PersistentFlags().VisitAll(func(flag *pflag.Flag) { flag.Hidden = hidden }) }
+	root.SetUsageFunc(func(command *cobra.Command) error {
+		hide(true)
+		defer hide(false)
+		if err := usage(command); err != nil {
+			return err
+		}
+		_, err := fmt.Fprintln(command.OutOrStderr(), "\nUse \"kubectl drover options\" for a list of global flags (they apply to all commands).")
+		return err
+	})
+}
+
+func newOptionsCommand(o *cmdutil.Options) *cobra.Command {
+	return &cobra.Command{
+		Use:   "options",
+		Short: "List the flags that all commands have",
+		Long:  "List the flags that all commands have: those that select the cluster, the user and the namespace.",
+		Example: `  # List the flags
+  kubectl drover options`,
+		Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			_, err := fmt.Fprintf(o.Out, "All commands have these flags:\n\n%s", command.Root().PersistentFlags().FlagUsages())
+			return err
+		},
+	}
 }
 
 func addGroup(root *cobra.Command, id, title string, commands ...*cobra.Command) {

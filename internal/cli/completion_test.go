@@ -25,8 +25,8 @@ func TestCompletion(t *testing.T) {
 		{[]string{"rollout", "status", "ng/b"}, []string{"ng/batch"}},
 		{[]string{"rollout", "pause", "i"}, []string{"infra"}},
 		{[]string{"plan", "w"}, []string{"workers"}},
-		{[]string{"status", "workers", ""}, []string{"infra"}},
-		{[]string{"status", "-n", "elsewhere", ""}, nil},
+		{[]string{"status", "workers", ""}, []string{"infra", "nodegroup/"}},
+		{[]string{"status", "-n", "elsewhere", "w"}, nil},
 		{[]string{"explain", "node", "workers"}, []string{"workers-0", "workers-1"}},
 		{[]string{"explain", "n"}, []string{"node"}},
 		{[]string{"explain", "node/inf"}, []string{"node/infra-0"}},
@@ -80,6 +80,19 @@ func TestHelp(t *testing.T) {
 			t.Errorf("%v: %+v", args, got)
 		}
 	}
+}
+
+// TestHelp_GlobalFlags: help pages show the flags of their command; one command shows those of all.
+func TestHelp_GlobalFlags(t *testing.T) {
+	f := &fakeCluster{}
+	for _, args := range [][]string{{"--help"}, {"plan", "--help"}, {"rollout", "undo", "-h"}} {
+		got := f.run(t, args...)
+		if strings.Contains(got.out, "--kubeconfig") || !strings.Contains(got.out, `Use "kubectl drover options"`) || !strings.Contains(got.out, "--help") {
+			t.Errorf("%v: %+v", args, got)
+		}
+	}
+	f.run(t, "options").says(t, exitOK, "--kubeconfig", "--namespace")
+	f.run(t, "__complete", "plan", "--kubec").says(t, exitOK, "--kubeconfig")
 }
 
 func TestOutput_Templates(t *testing.T) {

@@ -150,6 +150,10 @@ func runInput(t *testing.T, connect func() (client.WithWatch, error), stdin stri
 	o := cmdutil.NewOptions(streams)
 	o.Now = func() time.Time { return testTime }
 	o.Connect = connect
+	o.Watch = func(context.Context, context.CancelCauseFunc, chan<- error, ...client.Object) (client.Reader, <-chan struct{}, error) {
+		c, err := connect()
+		return c, nil, err
+	}
 	code := execute(t.Context(), o, args)
 	return outcome{out.String(), errors.String(), code}
 }

@@ -108,6 +108,7 @@ func TestMaintenanceStart(t *testing.T) {
 		{"node/n1 n2 n1 --reason disks", "n1:n1:disks n2:n2:disks", "n2 created", 0},
 		{"-l rack=7 --deadline 5m --force", "n1:n1::5m0s:true n2:n2::5m0s:true", "n1 created", 0},
 		{"-l rack=9", "", "no node matches", 1},
+		{"n3 n2", "n2:n2:", `node "n3" not found in the cluster; did you mean n1, n2?`, 1},
 		{"-l rack=,x", "", "--selector", 1},
 		{"-l rack=7 n1", "", "either names of nodes or --selector", 1},
 		{"", "", "name the nodes", 1},
@@ -130,6 +131,8 @@ func TestMaintenanceStart(t *testing.T) {
 func TestMaintenanceStart_AlreadyInMaintenance(t *testing.T) {
 	on := cluster(interceptor.Funcs{}, shop(maintenanceOf("n1", "n1", medik8s.NodeMaintenanceStatus{}))...)
 	runOn(t, on, "", "maintenance", "start", "n1", "n2").says(t, 1, "already exists", "drain-status n1", "n2 created")
+	on = cluster(interceptor.Funcs{}, shop(maintenanceOf("disks", "n1", medik8s.NodeMaintenanceStatus{}))...)
+	runOn(t, on, "", "maintenance", "start", "n1").says(t, 1, "node n1: nodemaintenance.nodemaintenance.medik8s.io/disks already exists")
 }
 
 // Where only the older group is served that is used; it has no drain options.

@@ -124,3 +124,16 @@ func TestStatus(t *testing.T) {
 		})
 	}
 }
+
+// TestStatusWait_NotAsDeclared: waiting ends when nothing is pending, but is a failure if that is not what is declared.
+func TestStatusWait_NotAsDeclared(t *testing.T) {
+	f := &fakeCluster{}
+	f.machineSet("web", 2, declare(map[string]string{"web": "yes"}, nil))
+	f.settle(t)
+	f.run(t, "status", "--wait").says(t, exitOK, "web ")
+	f.machineSet("taken", 1, declare(map[string]string{"tier": "gold"}, nil))
+	f.node("taken-0").Labels["tier"] = "silver"
+	f.settle(t)
+	f.run(t, "status", "--wait").says(t, exitError, `machineset "taken" is rolled out, but 1 of 1 machines are in conflict`)
+	f.run(t, "status", "--wait", "web").says(t, exitOK)
+}

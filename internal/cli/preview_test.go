@@ -1,14 +1,22 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
 const workersManifest = `apiVersion: machine.openshift.io/v1beta1
@@ -138,7 +146,7 @@ func TestPreview_BadManifests(t *testing.T) {
 			"Drover works with machine.openshift.io/v1beta1", exitError},
 		{"no name", strings.Replace(workersManifest, "name: workers", "generateName: workers", 1), "has no metadata.name", exitError},
 		{"twice", workersManifest + "---\n" + workersManifest, "leave one out", exitError},
-		{"a wrong type", strings.Replace(workersManifest, "tier: gold", "tier: [gold]", 1), "cannot unmarshal array into Go struct field", exitError},
+		{"a wrong type", strings.Replace(workersManifest, "tier: gold", "tier: [gold]", 1), "spec.template.spec.metadata.labels: a value of the type array is not allowed", exitError},
 		{"an unknown field", strings.Replace(workersManifest, "labels:", "labels: {}\n        labls:", 1),
 			`unknown field "spec.template.spec.metadata.labls"`, exitOK},
 	} {
@@ -152,5 +160,50 @@ func TestPreview_BadManifests(t *testing.T) {
 	}
 	if got := (&fakeCluster{}).run(t, "plan", "-f", "nosuch.yaml"); got.code != exitError || !strings.Contains(got.errors, "nosuch.yaml") {
 		t.Errorf("%+v", got)
+	}
+}
+
+// TestPreview_DryRun: what the API server refuses is an error in its words. A user who may not write gets a warning, and the plan.
+func TestPreview_DryRun(t *testing.T) {
+	resource := schema.GroupResource{Group: "machine.openshift.io", Resource: "machinesets"}
+	forbidden := apierrors.NewForbidden(resource, "workers", errors.New("no"))
+	noDryRun := apierrors.NewBadRequest(`admission webhook "x" does not support dry run`)
+	for _, c := range []struct {
+		name    string
+		err     error
+		allowed bool
+		code    int
+		want    string
+	}{
+		{"invalid", apierrors.NewInvalid(schema.GroupKind{Kind: "MachineSet"}, "workers", nil), true, exitError,
+			`the API server refuses it: MachineSet "workers" is invalid`},
+		{"denied by a policy", forbidden, true, exitError, "the API server refuses it"},
+		{"no right to write", forbidden, false, exitChanges, "is not validated: you may not patch machinesets.machine.openshift.io"},
+		{"a webhook without dry runs", noDryRun, true, exitChanges, "is not validated: admission webhook"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := &fakeCluster{}
+			f.machineSet("workers", 1, declare(nil, nil))
+			dryRuns := 0
+			on := interceptor.NewClient(f.client(), interceptor.Funcs{
+				Patch: func(_ context.Context, _ client.WithWatch, _ client.Object, _ client.Patch, options ...client.PatchOption) error {
+					applied := (&client.PatchOptions{}).ApplyOptions(options)
+					if len(applied.DryRun) == 1 && applied.FieldValidation == metav1.FieldValidationStrict {
+						dryRuns++
+					}
+					return c.err
+				},
+				Create: func(_ context.Context, _ client.WithWatch, object client.Object, _ ...client.CreateOption) error {
+					if review, ok := object.(*authorizationv1.SelfSubjectAccessReview); ok {
+						review.Status.Allowed = c.allowed
+					}
+					return nil
+				},
+			})
+			runOn(t, on, workersManifest, "plan", "-f", "-").says(t, c.code, c.want)
+			if dryRuns != 1 {
+				t.Errorf("%d dry runs", dryRuns)
+			}
+		})
 	}
 }

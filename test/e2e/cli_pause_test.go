@@ -44,7 +44,7 @@ func TestPauseAndResume(t *testing.T) {
 		t.Errorf("paused node: %v %v", live.Annotations, live.Labels)
 	}
 	got := p.drover("resume", "nosuch", node)
-	if got.code != 1 || got.out != node+" resumed\n" || !strings.Contains(got.errors, "nosuch not found") {
+	if got.code != 1 || got.out != node+" resumed\n" || !strings.Contains(got.errors, `"nosuch" not found`) {
 		t.Errorf("one bad name must not stop the others: %+v", got)
 	}
 	if err := p.Get(t.Context(), types.NamespacedName{Name: p.node(0)}, live); err != nil || len(live.Annotations) != 0 {

@@ -18,6 +18,7 @@ import (
 	"github.com/drover-io/drover/internal/ownership"
 	"github.com/drover-io/drover/test/cluster"
 	"github.com/drover-io/drover/test/harness"
+	"github.com/drover-io/drover/test/harness/plugin"
 )
 
 // labelPool is a label that a cloud provider sets on the Nodes of a pool.
@@ -188,6 +189,13 @@ func TestNodePool_Keep(t *testing.T) {
 	p, _ := newPool(t, 2)
 	p.Operator(harness.Options{})
 	group := p.declare(func(*v1alpha1.NodeGroupSpec) {})
+	// The plugin works on what the cluster serves.
+	for _, args := range [][]string{{"status", "--wait", "--timeout", harness.Patience.String()}, {"plan"}, {"explain", p.nodes[0]}} {
+		output, code := plugin.Run(p.World, args...)
+		if code != 0 || !strings.Contains(output, group.Name) || strings.Contains(output, "is unknown") {
+			t.Errorf("%v: code %d: %s", args, code, output)
+		}
+	}
 	p.eventuallyOnAll("has the label", hasTeam)
 	if err := p.Client.Delete(t.Context(), group); err != nil {
 		t.Fatal(err)

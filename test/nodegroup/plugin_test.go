@@ -2,6 +2,8 @@ package nodegroup
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -52,5 +54,35 @@ func TestPlugin_PlansWhatTheOperatorDoes(t *testing.T) {
 	}
 	if len(names) > 0 {
 		t.Errorf("%v have been written again", names)
+	}
+}
+
+// TestPlugin_PlanOfInvalidFile: a file that the API server refuses is an error, in the server's words, also when only an update would be refused.
+func TestPlugin_PlanOfInvalidFile(t *testing.T) {
+	f := besideOthers(t, "invalid", 1)
+	f.create(f.newGroup("invalid", withLabel("example.com/team", "blue")))
+	for spec, want := range map[string]string{
+		`{"metadata":{"labels":{"example.com/team":"blue"}}}`:                                            "spec.nodes: Required value",
+		`{"nodes":{"selector":{},"machineSets":{"namespace":"x"}}}`:                                      "spec.nodes",
+		`{"nodes":{"selector":{}},"disruption":{"maxUnavailable":-1}}`:                                   "maxUnavailable",
+		`{"nodes":{"selector":{}},"metadata":{"taints":[{"key":"example.com/x","effect":"Noexecute"}]}}`: `Unsupported value: "Noexecute"`,
+		`{"nodes":{"selector":{}},"metadata":{"labels":{"example.com/team":1}}}`:                         "must be of type string",
+		`{"nodes":{"selector":{}},"disrupton":{}}`:                                                       `unknown field "spec.disrupton"`,
+	} {
+		for _, name := range []string{"invalid", "invalid-new"} {
+			if name == "invalid" && strings.Contains(want, "Required") {
+				// Of an existing object, kubectl apply leaves what the file does not have.
+				continue
+			}
+			file := filepath.Join(t.TempDir(), "group.yaml")
+			content := `{"apiVersion":"drover.dev/v1alpha1","kind":"NodeGroup","metadata":{"name":"` + name + `"},"spec":` + spec + `}`
+			if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			output, code := plugin.Run(f.World, "plan", "-f", file)
+			if code != 1 || !strings.Contains(output, want) || !strings.Contains(output, "the API server refuses it") {
+				t.Errorf("%s %s: code %d: %s", name, spec, code, output)
+			}
+		}
 	}
 }

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 
 	configv1 "github.com/openshift/api/config/v1"
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -47,7 +49,7 @@ var Scheme = newScheme()
 func newScheme() *runtime.Scheme {
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		machinev1beta1.Install, corev1.AddToScheme, policyv1.AddToScheme, appsv1.AddToScheme, medik8s.AddToScheme, kubevirt.AddToScheme,
+		authorizationv1.AddToScheme, machinev1beta1.Install, corev1.AddToScheme, policyv1.AddToScheme, appsv1.AddToScheme, medik8s.AddToScheme, kubevirt.AddToScheme,
 		mutex.AddToScheme, drover.AddToScheme, batchv1.AddToScheme, mcfgv1.Install, configv1.Install, autoscaling.AddToScheme,
 	} {
 		utilruntime.Must(add(s))
@@ -56,7 +58,8 @@ func newScheme() *runtime.Scheme {
 }
 
 // clusterScoped are the kinds without a namespace.
-var clusterScoped = sets.New("Node", "NodeGroup", "NodeMaintenance", "PersistentVolume", "MachineConfigPool", "MachineConfig", "ClusterVersion")
+var clusterScoped = sets.New("Node", "NodeGroup", "NodeMaintenance", "PersistentVolume", "MachineConfigPool", "MachineConfig", "ClusterVersion",
+	"SelfSubjectAccessReview")
 
 // Mapper returns the resources of the kinds of the Scheme. It saves requests of discovery: List and Get show whether the cluster serves a
 // kind.
@@ -64,7 +67,7 @@ var Mapper = sync.OnceValue(func() meta.RESTMapper {
 	mapper := meta.NewDefaultRESTMapper(nil)
 	for kind := range Scheme.AllKnownTypes() {
 		scope := meta.RESTScopeNamespace
-		if clusterScoped.Has(kind.Kind) {
+		if clusterScoped.Has(strings.TrimSuffix(kind.Kind, "List")) {
 			scope = meta.RESTScopeRoot
 		}
 		mapper.Add(kind, scope)
@@ -169,16 +172,16 @@ func (c *machineClient) stream(ctx context.Context, namespace string) (all []*ma
 	return all, err
 }
 
-// Watch returns a reader of MachineSets, Machines and Nodes that a watch keeps up to date until the context ends, and a channel that gets a
-// value after changes. When the watch fails permanently, it cancels the context with the error; it gives other failures to warnings and tries
-// again.
-func (o *Options) Watch(ctx context.Context, cancel context.CancelCauseFunc, warnings chan<- error) (client.Reader, <-chan struct{}, error) {
+// watch is Watch on the cluster of the kubeconfig flags.
+func (o *Options) watch(
+	ctx context.Context, cancel context.CancelCauseFunc, warnings chan<- error, kinds ...client.Object,
+) (client.Reader, <-chan struct{}, error) {
 	config, err := o.restConfig()
 	if err != nil {
 		return nil, nil, err
 	}
 	options := cache.Options{
-		Scheme: Scheme, Mapper: Mapper(), DefaultTransform: Trim, DefaultUnsafeDisableDeepCopy: new(true),
+		Scheme: Scheme, Mapper: Mapper(), DefaultTransform: Trim, DefaultUnsafeDisableDeepCopy: new(true), ReaderFailOnMissingInformer: true,
 		DefaultWatchErrorHandler: func(ctx context.Context, _ *toolscache.Reflector, err error) {
 			reportWatchError(ctx, err, cancel, warnings)
 		},
@@ -198,7 +201,7 @@ func (o *Options) Watch(ctx context.Context, cancel context.CancelCauseFunc, war
 		default:
 		}
 	}
-	for _, object := range []client.Object{&machinev1beta1.MachineSet{}, &machinev1beta1.Machine{}, &corev1.Node{}} {
+	for _, object := range kinds {
 		informer, err := objects.GetInformer(ctx, object, cache.BlockUntilSynced(false))
 		if err == nil {
 			_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
@@ -225,10 +228,10 @@ func reportWatchError(ctx context.Context, err error, cancel context.CancelCause
 	switch {
 	case ctx.Err() != nil, errors.Is(err, io.EOF), apierrors.IsResourceExpired(err), apierrors.IsGone(err):
 	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err), IsNotServed(err):
-		cancel(Explain(err, "watching MachineSets, Machines and Nodes", machineSets))
+		cancel(Explain(err, "watching MachineSets, Machines, Nodes and NodeGroups", machineSets))
 	default:
 		select {
-		case warnings <- Explain(err, "watching MachineSets, Machines and Nodes", machineSets):
+		case warnings <- Explain(err, "watching MachineSets, Machines, Nodes and NodeGroups", machineSets):
 		default:
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 
 	drover "github.com/drover-io/drover/api/drover/v1alpha1"
 	kubevirt "github.com/drover-io/drover/api/kubevirt/v1beta1"
@@ -67,11 +68,15 @@ var hints = map[string]hint{
 // drainHint is for the kinds that only the view of a drain reads.
 const drainHint = "drain-status and plan --maintenance need get on nodes, and list on pods, poddisruptionbudgets, daemonsets and nodemaintenances"
 
+// nodeHint is for Nodes, which most commands read.
+const nodeHint = "plan, status, explain, maintenance and drain-status need get and list (status with --watch or --wait also watch) on nodes; " +
+	"pause and resume need get and patch on the kind that they change"
+
 func hintOf(resource schema.GroupResource) hint {
 	found := hints[resource.Group]
 	switch {
 	case resource.Resource == "nodes":
-		found.forbidden = hints[machinev1beta1.GroupName].forbidden
+		found.forbidden = nodeHint
 	case slices.Contains([]string{"pods", "poddisruptionbudgets", "daemonsets"}, resource.Resource):
 		found.forbidden = drainHint
 	case resource.Group == kubevirt.GroupVersion.Group:
@@ -100,9 +105,10 @@ func Explain(err error, action string, resource schema.GroupResource) error {
 	return fmt.Errorf("%s: %w", action, err)
 }
 
-// IsNotServed reports whether the API server does not know the resource, which it says with a 404 that names no object.
+// IsNotServed reports whether the API server does not know the resource, which it says with a 404 that names no object. Watch watches only what is
+// served.
 func IsNotServed(err error) bool {
-	if meta.IsNoMatchError(err) {
+	if notWatched := (*cache.ErrResourceNotCached)(nil); meta.IsNoMatchError(err) || errors.As(err, &notWatched) {
 		return true
 	}
 	status := apierrors.APIStatus(nil)
@@ -113,12 +119,17 @@ func IsNotServed(err error) bool {
 	return details == nil || details.Name == ""
 }
 
+// TheCluster is where objects without a namespace are.
+const TheCluster = "the cluster"
+
 // NotFound says that there is no such object, and suggests names.
 func NotFound(kind, name, where string, known []string) error {
 	text := fmt.Sprintf("%s %q not found in %s", kind, name, where)
 	switch similar := similarNames(name, known); {
 	case len(similar) > 0:
 		text += "; did you mean " + strings.Join(similar, ", ") + "?"
+	case len(known) == 0 && where == TheCluster:
+		text += fmt.Sprintf("; there are no %ss in it", kind)
 	case len(known) == 0:
 		text += fmt.Sprintf("; there are no %ss in it; choose another with -n or --all-namespaces", kind)
 	case len(known) <= 10:
@@ -150,16 +161,36 @@ func similarNames(name string, known []string) []string {
 
 // NewGroup makes a command one that only has subcommands: without one it prints its help.
 func NewGroup(command *cobra.Command) *cobra.Command {
+	command.SuggestionsMinimumDistance = 2
 	command.Args = func(command *cobra.Command, args []string) error {
 		if len(args) == 0 {
 			return nil
 		}
-		suggestion := ""
-		if similar := command.SuggestionsFor(args[0]); len(similar) > 0 {
-			suggestion = fmt.Sprintf("; did you mean %q?", similar[0])
-		}
-		return UsageError("unknown command %q%s", args[0], suggestion)
+		return UsageError("unknown command %q%s", args[0], suggestion(command, args[0]))
 	}
 	command.RunE = func(command *cobra.Command, _ []string) error { return command.Help() }
 	return command
+}
+
+// suggestion says which subcommands, also of subcommands, a mistyped one may stand for; of few subcommands it names all.
+func suggestion(command *cobra.Command, typed string) string {
+	direct := command.SuggestionsFor(typed)
+	similar, all := direct, []string{}
+	for _, child := range command.Commands() {
+		for _, name := range child.SuggestionsFor(typed) {
+			if len(direct) == 0 {
+				similar = append(similar, child.Name()+" "+name)
+			}
+		}
+		if child.IsAvailableCommand() {
+			all = append(all, child.Name())
+		}
+	}
+	switch {
+	case len(similar) > 0:
+		return `; did you mean "` + strings.Join(similar[:min(3, len(similar))], `" or "`) + `"?`
+	case command.HasParent():
+		return "; there are " + strings.Join(all, ", ")
+	}
+	return ""
 }

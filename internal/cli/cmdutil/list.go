@@ -151,7 +151,7 @@ func mappingOf[T client.Object]() (*meta.RESTMapping, error) {
 	return Mapper().RESTMapping(kinds[0].GroupKind(), kinds[0].Version)
 }
 
-// Objects returns all objects that a survey needs.
+// Objects returns all objects that a survey needs. If the cluster does not serve the Machine API, the error says so, and the Nodes are there.
 func Objects(ctx context.Context, c client.Reader, namespace string) (plan.Objects, error) {
 	var objects plan.Objects
 	var machineAPI error
@@ -168,12 +168,10 @@ func Objects(ctx context.Context, c client.Reader, namespace string) (plan.Objec
 		}
 		return err
 	})
-	err := group.Wait()
-	// If the cluster does not serve the Machine API, that is the error to show.
-	if machineAPI != nil {
-		err = machineAPI
+	if err := group.Wait(); err != nil && (machineAPI == nil || IsNotServed(machineAPI)) {
+		return objects, err
 	}
-	return objects, err
+	return objects, machineAPI
 }
 
 // GroupLayerOf returns a function that returns what there is of the NodeGroup of a Node; nil where the cluster has no NodeGroups.
@@ -222,7 +220,7 @@ func GetNode(ctx context.Context, c client.Client, name string) (*corev1.Node, e
 	case err != nil:
 		// Names that cannot be listed are not suggested.
 		known, _ := names[*corev1.Node](ctx, c, "")
-		return nil, NotFound("node", name, "the cluster", known)
+		return nil, NotFound("node", name, TheCluster, known)
 	}
 	return node, nil
 }
@@ -243,6 +241,17 @@ func Get[T client.Object](ctx context.Context, c client.Reader, namespace, name,
 	// Names that cannot be listed are not suggested.
 	known, _ := names[T](ctx, c, namespace)
 	return NotFound(kind, name, where, known)
+}
+
+// SuggestGroup returns the error for MachineSets that could not be found, or another one if a user has named a NodeGroup without its kind.
+func SuggestGroup(ctx context.Context, c client.Reader, err error, chosen ...string) error {
+	if err == nil || len(chosen) != 1 {
+		return err
+	}
+	if groups, _ := names[*drover.NodeGroup](ctx, c, ""); slices.Contains(groups, chosen[0]) {
+		return fmt.Errorf("there is no MachineSet %q; name the NodeGroup as nodegroup/%[1]s", chosen[0])
+	}
+	return err
 }
 
 // names returns the names of all objects of a kind.

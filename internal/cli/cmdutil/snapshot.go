@@ -25,6 +25,8 @@ type Snapshot struct {
 	Sets     []*machinev1beta1.MachineSet
 	Machines []*machinev1beta1.Machine
 	Served   bool
+	// GroupsNotServed says that the cluster does not serve NodeGroups; nil where it does.
+	GroupsNotServed error
 }
 
 // NewSnapshot reads a cluster: MachineSets and Machines of some namespaces, and of those of which a NodeGroup selects MachineSets. An empty namespace
@@ -35,6 +37,7 @@ func NewSnapshot(ctx context.Context, c client.Reader, namespaces ...string) (*S
 	if s.Groups, err = List[*drover.NodeGroup](ctx, c, ""); err != nil && !IsNotServed(err) {
 		return nil, err
 	}
+	s.GroupsNotServed = err
 	if s.Nodes, err = List[*corev1.Node](ctx, c, ""); err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
 	"github.com/spf13/cobra"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
@@ -79,6 +80,14 @@ func (d *DryRunFlag) Patch(ctx context.Context, c client.Client, object client.O
 	return d.Send(c, func(c client.Client) error {
 		return c.Patch(ctx, object, client.RawPatch(types.MergePatchType, content), FieldManager)
 	})
+}
+
+// Allowed reports whether the user may do something.
+func Allowed(ctx context.Context, c client.Client, what authorizationv1.ResourceAttributes) (bool, error) {
+	review := &authorizationv1.SelfSubjectAccessReview{}
+	review.Spec.ResourceAttributes = &what
+	err := c.Create(ctx, review)
+	return review.Status.Allowed, err
 }
 
 // patchLocally makes of an object what a merge patch would, so that it can be shown.

@@ -84,10 +84,10 @@ func (o *options) run(ctx context.Context, c client.WithWatch, args []string) er
 	}
 	survey := plan.SurveyOf(objects, o.protect.Protected(), o.Now())
 	explanation := view.NewNodeExplanation(node, assignment, survey, o.protect.Protected(), o.Now())
-	if undeclared != nil {
+	if undeclared != nil && !cmdutil.IsNotServed(undeclared) {
 		// The Node itself has the ownership record; only what is declared is unknown.
 		explanation.Notes = []string{"what is declared is unknown: " + undeclared.Error()}
-	} else if explanation.Machine == "" && o.Namespace() != "" {
+	} else if undeclared == nil && explanation.Machine == "" && o.Namespace() != "" {
 		explanation.Notes = append(explanation.Notes, "looked for its Machine in "+o.Where()+" only; use --all-namespaces to look everywhere")
 	}
 	if unknown != nil {

@@ -51,7 +51,7 @@ type options struct {
 	cmdutil.DryRunFlag
 	selector string
 	start    startFlags
-	// existing are the NodeMaintenances that end has read.
+	// existing are the NodeMaintenances that have been read.
 	existing []*medik8s.NodeMaintenance
 }
 
@@ -142,8 +142,9 @@ func (o *options) nodes(ctx context.Context, c client.Client, args []string) ([]
 func newStartCommand(shared *cmdutil.Options) *cobra.Command {
 	o := &options{Options: shared}
 	command := &cobra.Command{
-		Use:   "start (NODE... | --selector LABELS)",
-		Short: "Take nodes into maintenance",
+		Use:        "start (NODE... | --selector LABELS)",
+		SuggestFor: []string{"begin", "cordon", "drain"},
+		Short:      "Take nodes into maintenance",
 		Long: `Cordon and drain nodes, by creating a NodeMaintenance with the name of each.
 
 Before, kubectl drover plan --maintenance NODE shows which pods it would evict and which would block it.`,
@@ -161,8 +162,41 @@ Before, kubectl drover plan --maintenance NODE shows which pods it would evict a
 	return o.complete(command, "the nodes are drained", o.create, drained)
 }
 
+// check refuses a node that does not exist or is in maintenance, which a cluster without Drover's webhook does not. What the user may not read is left
+// to the API server.
+func (o *options) check(ctx context.Context, c client.Client, node string) error {
+	if o.selector == "" {
+		if _, err := cmdutil.GetNode(ctx, c, node); err != nil && !apierrors.IsForbidden(err) {
+			return err
+		}
+	}
+	all, err := o.maintenances(ctx, c)
+	if err != nil && !apierrors.IsForbidden(err) && !cmdutil.IsNotServed(err) {
+		return err
+	}
+	if found := ofNode(all, node); len(found) > 0 {
+		return alreadyExists(node, view.NameOf(found[0]))
+	}
+	return nil
+}
+
+// maintenances returns all NodeMaintenances, which are read once.
+func (o *options) maintenances(ctx context.Context, c client.Client) (all []*medik8s.NodeMaintenance, err error) {
+	if o.existing == nil {
+		o.existing, err = list(ctx, c)
+	}
+	return o.existing, err
+}
+
+func alreadyExists(node, name string) error {
+	return fmt.Errorf("node %s: %s already exists; kubectl drover drain-status %[1]s shows its progress", node, name)
+}
+
 // create creates a NodeMaintenance: of the older group, which has no drain options, only if the newer one is not served.
 func (o *options) create(ctx context.Context, c client.Client, node string) error {
+	if err := o.check(ctx, c, node); err != nil {
+		return err
+	}
 	object := &medik8s.NodeMaintenance{
 		ObjectMeta: metav1.ObjectMeta{Name: node}, Spec: medik8s.NodeMaintenanceSpec{NodeName: node, Reason: o.start.reason},
 	}
@@ -179,7 +213,7 @@ func (o *options) create(ctx context.Context, c client.Client, node string) erro
 		err = o.Send(c, send)
 	}
 	if apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("node %s: %s already exists; kubectl drover drain-status %[1]s shows its progress", node, cmdutil.NameOf(created))
+		return alreadyExists(node, cmdutil.NameOf(created))
 	}
 	if err != nil {
 		return cmdutil.Explain(err, "taking node "+node+" into maintenance", resource)
@@ -211,8 +245,9 @@ func drained(all []*medik8s.NodeMaintenance, nodes []string) (text string, done 
 func newEndCommand(shared *cmdutil.Options) *cobra.Command {
 	o := &options{Options: shared}
 	return o.complete(&cobra.Command{
-		Use:   "end (NODE... | --selector LABELS)",
-		Short: "End the maintenance of nodes and restore them",
+		Use:        "end (NODE... | --selector LABELS)",
+		SuggestFor: []string{"stop", "uncordon", "undrain", "finish"},
+		Short:      "End the maintenance of nodes and restore them",
 		Long: `Restore nodes as they were before their maintenance, by deleting their NodeMaintenances, of any name and group.
 
 With --selector, the command skips nodes that are not in maintenance.`,
@@ -234,14 +269,11 @@ With --selector, the command skips nodes that are not in maintenance.`,
 
 // delete deletes exactly the NodeMaintenances that it has read.
 func (o *options) delete(ctx context.Context, c client.Client, node string) error {
-	if o.existing == nil {
-		all, err := list(ctx, c)
-		if err != nil {
-			return err
-		}
-		o.existing = all
+	all, err := o.maintenances(ctx, c)
+	if err != nil {
+		return err
 	}
-	found := ofNode(o.existing, node)
+	found := ofNode(all, node)
 	if len(found) == 0 && o.selector == "" {
 		return fmt.Errorf("node %s is not in maintenance", node)
 	}

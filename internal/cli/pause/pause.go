@@ -125,16 +125,14 @@ func (o *options) targets(args []string) ([]client.Object, error) {
 
 // change pauses or resumes one object and says what it did.
 func (o *options) change(ctx context.Context, c client.Client, target client.Object) (string, error) {
-	key, where := client.ObjectKey{Name: target.GetName()}, "the cluster"
+	key, where := client.ObjectKey{Name: target.GetName()}, cmdutil.TheCluster
 	if _, clusterScoped := target.(*corev1.Node); !clusterScoped {
 		key.Namespace, where = o.Namespace(), o.Where()
 	}
 	name := cmdutil.NameOf(target)
 	resource, _ := meta.UnsafeGuessKindToResource(target.GetObjectKind().GroupVersionKind())
-	if err := c.Get(ctx, key, target); apierrors.IsNotFound(err) && !cmdutil.IsNotServed(err) {
-		return "", fmt.Errorf("%s not found in %s; -n selects another namespace, kubectl drover status lists the MachineSets", name, where)
-	} else if err != nil {
-		return "", cmdutil.Explain(err, "reading "+name, resource.GroupResource())
+	if err := get(ctx, c, key, where, target); err != nil {
+		return "", err
 	}
 	change, done := Decide(target.GetAnnotations(), o.pause, o.reason)
 	if change == nil {
@@ -148,6 +146,19 @@ func (o *options) change(ctx context.Context, c client.Client, target client.Obj
 		return "", cmdutil.Explain(err, "patching "+name, resource.GroupResource())
 	}
 	return done + o.Note(), nil
+}
+
+// get reads an object. The error for one that does not exist suggests names.
+func get(ctx context.Context, c client.Client, key client.ObjectKey, where string, target client.Object) error {
+	switch target := target.(type) {
+	case *corev1.Node:
+		return cmdutil.Get(ctx, c, key.Namespace, key.Name, where, target)
+	case *machinev1beta1.Machine:
+		return cmdutil.Get(ctx, c, key.Namespace, key.Name, where, target)
+	case *machinev1beta1.MachineSet:
+		return cmdutil.SuggestGroup(ctx, c, cmdutil.Get(ctx, c, key.Namespace, key.Name, where, target), key.Name)
+	}
+	return fmt.Errorf("%T cannot be paused", target)
 }
 
 // Decide returns the annotations to change on an object that is to be paused or resumed, with nil for those to remove, and what was done then. The

@@ -33,7 +33,13 @@ func draw(text *cmdutil.Text, list view.PlanList) {
 		}
 		text.Printf("\n")
 	}
-	text.Printf("%s.\n", summary(list))
+	if len(list.NodeGroups) == 0 || len(list.Items) > 0 {
+		text.Printf("%s.\n", summary(list))
+	}
+	if len(list.NodeGroups) > 0 && len(list.Items) > 0 {
+		text.Printf("\n")
+	}
+	drawGroups(text, list.NodeGroups)
 }
 
 func title(set view.MachineSetPlan) string {

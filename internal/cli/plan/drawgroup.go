@@ -15,8 +15,8 @@ import (
 const shownWaves = 10
 
 // drawGroups writes the plans of NodeGroups for people. The form is not stable; scripts use -o json.
-func drawGroups(text *cmdutil.Text, list *view.NodeGroupPlanList) {
-	for i, item := range list.Items {
+func drawGroups(text *cmdutil.Text, items []*view.NodeGroupPlan) {
+	for i, item := range items {
 		if i > 0 {
 			text.Printf("\n")
 		}

@@ -36,38 +36,30 @@ func groupNames(args []string) ([]string, error) {
 	return names, nil
 }
 
-// planGroups shows what would change for NodeGroups.
-func (o *options) planGroups(ctx context.Context, c client.Reader, names []string, infos []*resource.Info) error {
+// planGroups returns what would change for NodeGroups.
+func (o *options) planGroups(ctx context.Context, c client.Client, names []string, infos []*resource.Info) (*view.NodeGroupPlanList, error) {
+	list := view.NewNodeGroupPlanList()
 	before, err := cmdutil.NewSnapshot(ctx, c, append(namespacesOf(infos), o.Namespace())...)
 	if err != nil {
-		return err
+		return list, err
 	}
 	after := *before
 	if len(infos) > 0 {
-		if names, err = o.applyGroups(&after, names, infos); err != nil {
-			return err
+		if names, err = o.applyGroups(ctx, c, &after, names, infos); err != nil {
+			return list, err
 		}
 	}
-	list, plans := view.NewNodeGroupPlanList(), make([]groupPlan, len(names))
+	plans := make([]groupPlan, len(names))
 	for i, name := range names {
 		if plans[i], err = o.planGroup(ctx, before, &after, name); err != nil {
-			return err
+			return list, err
 		}
 		list.Items = append(list.Items, plans[i].NodeGroupPlan)
 	}
 	if err := o.addLabelUses(ctx, c, plans); err != nil {
-		return err
+		return list, err
 	}
-	if err := o.addGuards(ctx, c, plans); err != nil {
-		return err
-	}
-	if err := o.output.Print(o.Out, list, func(text *cmdutil.Text) { drawGroups(text, list) }); err != nil {
-		return err
-	}
-	if slices.ContainsFunc(list.Items, func(item *view.NodeGroupPlan) bool { return item.Summary.ToWrite+item.Summary.ToReplace > 0 }) {
-		return cmdutil.ErrChanges
-	}
-	return nil
+	return list, o.addGuards(ctx, c, plans)
 }
 
 // namespacesOf returns the namespaces of which NodeGroups in files select MachineSets.
@@ -85,7 +77,9 @@ func namespacesOf(infos []*resource.Info) (namespaces []string) {
 }
 
 // applyGroups changes the NodeGroups as applying the files would, and returns the names of those to plan.
-func (o *options) applyGroups(s *cmdutil.Snapshot, names []string, infos []*resource.Info) ([]string, error) {
+func (o *options) applyGroups(
+	ctx context.Context, c client.Client, s *cmdutil.Snapshot, names []string, infos []*resource.Info,
+) ([]string, error) {
 	manifests, err := nodeGroups.manifests(o.Options, infos)
 	if err != nil {
 		return nil, err
@@ -93,6 +87,9 @@ func (o *options) applyGroups(s *cmdutil.Snapshot, names []string, infos []*reso
 	s.Groups = slices.Clone(s.Groups)
 	all := len(names) == 0
 	for _, manifest := range manifests {
+		if err := o.check(ctx, c, manifest); err != nil {
+			return nil, err
+		}
 		warnings, err := manifest.applyGroup(s, metav1.NewTime(o.Now()))
 		for _, warning := range warnings {
 			if err := o.Warn("%s", warning); err != nil {
@@ -172,5 +169,8 @@ func (o *options) find(ctx context.Context, s *cmdutil.Snapshot, name string) (*
 		}
 		known[i] = group.Name
 	}
-	return nil, cmdutil.NotFound("NodeGroup", name, "the cluster", known)
+	if s.GroupsNotServed != nil {
+		return nil, s.GroupsNotServed
+	}
+	return nil, cmdutil.NotFound("NodeGroup", name, cmdutil.TheCluster, known)
 }

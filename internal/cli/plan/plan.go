@@ -4,11 +4,13 @@ package plan
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/resource"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/cli/cmdutil"
 	"github.com/drover-io/drover/internal/cli/maintenance"
 	"github.com/drover-io/drover/internal/cli/view"
@@ -30,13 +32,14 @@ func NewCommand(shared *cmdutil.Options) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "plan [MACHINESET... | nodegroup/NAME...]",
 		Short: "Show what Drover would change on Machines and Nodes",
-		Long: `Preview what Drover would change on the Machines and Nodes of MachineSets, or on the Nodes of NodeGroups. The command changes nothing.
+		Long: `Preview what Drover would change on the Machines and Nodes of MachineSets, and on the Nodes of NodeGroups. The command changes nothing. Without
+names it plans all MachineSets of the namespace and all NodeGroups.
 
 Machines and Nodes with the same changes are shown as one group. Each line starts with a sign: + (added), ~ (changed), - (removed),
 = (stays as it is; only the ownership record changes) or ! (not written, with the reason).
 
 With -f, the command plans the MachineSets or NodeGroups of the files as if kubectl apply had applied them; it plans only these unless you name
-others.
+others. The API server validates them in a dry run, if you may write them.
 
 Of a NodeGroup it shows the waves in their order, the budget and the window of spec.disruption, the Pods and PersistentVolumes that require labels
 which would go, and, for each Node that would get a taint with the effect NoExecute, the Pods that would have to leave before, the
@@ -51,7 +54,7 @@ With --maintenance, it shows which pods a maintenance of the node would evict, a
 The command needs only the objects of the cluster: you can run it where Drover is not installed.
 
 Exit codes: 0 nothing would change, 2 something would change, 1 an error.`,
-		Example: `  # Show what would change in all MachineSets
+		Example: `  # Show what would change in all MachineSets and NodeGroups
   kubectl drover plan
 
   # Show what would change in one MachineSet, with the names of all nodes
@@ -96,25 +99,46 @@ func (o *options) run(ctx context.Context, c client.WithWatch, names []string) e
 		return err
 	}
 	if len(groups) > 0 || len(names) == 0 && nodeGroups.isIn(infos) && !machineSets.isIn(infos) {
-		return o.planGroups(ctx, c, groups, infos)
+		list, err := o.planGroups(ctx, c, groups, infos)
+		return o.print(list, func(text *cmdutil.Text) { drawGroups(text, list.Items) }, err, list.Changes())
 	}
-	return o.planSets(ctx, c, names, infos)
+	list, err := o.planSets(ctx, c, names, infos)
+	if len(names) == 0 && len(infos) == 0 && (err == nil || cmdutil.IsNotServed(err)) {
+		list.NodeGroups, err = o.planAllGroups(ctx, c, err)
+	}
+	err = cmdutil.SuggestGroup(ctx, c, err, names...)
+	return o.print(&list, func(text *cmdutil.Text) { draw(text, list) }, err, list.Changes())
 }
 
-// planSets shows what would change for MachineSets.
-func (o *options) planSets(ctx context.Context, c client.WithWatch, names []string, infos []*resource.Info) error {
+// print prints a plan, unless making it has failed.
+func (o *options) print(document any, draw func(*cmdutil.Text), err error, changes bool) error {
+	if err == nil {
+		err = o.output.Print(o.Out, document, draw)
+	}
+	if err == nil && changes {
+		return cmdutil.ErrChanges
+	}
+	return err
+}
+
+// planSets returns what would change for MachineSets.
+func (o *options) planSets(ctx context.Context, c client.WithWatch, names []string, infos []*resource.Info) (view.PlanList, error) {
+	none := view.NewPlanList(plan.Survey{})
 	manifests, err := o.manifests(infos)
 	if err != nil {
-		return err
+		return none, err
 	}
 	objects, err := o.Objects(ctx, c)
 	if err != nil {
-		return err
+		return none, err
 	}
 	all := len(names) == 0
 	for _, manifest := range manifests {
+		if err := o.check(ctx, c, manifest); err != nil {
+			return none, err
+		}
 		if err := o.apply(&objects, manifest); err != nil {
-			return err
+			return none, err
 		}
 		if all {
 			names = append(names, manifest.content.GetName())
@@ -123,19 +147,31 @@ func (o *options) planSets(ctx context.Context, c client.WithWatch, names []stri
 	objects.GroupLayerOf, objects.GroupsUnknown = cmdutil.GroupLayerOf(ctx, c, &objects)
 	survey, err := o.Survey(objects, &o.protect, names)
 	if err != nil {
-		return err
+		return none, err
 	}
 	list := view.NewPlanList(survey)
-	if err := o.addReplacements(ctx, c, &objects, &list); err != nil {
-		return err
+	return list, o.addReplacements(ctx, c, &objects, &list)
+}
+
+// planAllGroups returns what would change for all NodeGroups. noSets is nil, or says that the cluster serves no MachineSets: then NodeGroups are all
+// that it has, and must be readable.
+func (o *options) planAllGroups(ctx context.Context, c client.WithWatch, noSets error) ([]*view.NodeGroupPlan, error) {
+	all, err := cmdutil.List[*v1alpha1.NodeGroup](ctx, c, "")
+	switch {
+	case noSets != nil && cmdutil.IsNotServed(err):
+		return nil, noSets
+	case noSets != nil && err != nil:
+		return nil, err
+	case len(all) == 0:
+		return nil, nil
 	}
-	if err := o.output.Print(o.Out, &list, func(text *cmdutil.Text) { draw(text, list) }); err != nil {
-		return err
+	names := make([]string, len(all))
+	for i, group := range all {
+		names[i] = group.Name
 	}
-	if list.Summary.ToWrite+list.Summary.ToReplace > 0 {
-		return cmdutil.ErrChanges
-	}
-	return nil
+	slices.Sort(names)
+	list, err := o.planGroups(ctx, c, names, nil)
+	return list.Items, err
 }
 
 // apply changes the objects as applying a manifest would.

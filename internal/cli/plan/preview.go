@@ -1,7 +1,9 @@
 package plan
 
 import (
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -150,10 +152,10 @@ func typeError(content *unstructured.Unstructured, into any, err error) error {
 	if failure == nil {
 		failure = json.Unmarshal(text, into)
 	}
-	if failure != nil {
-		return failure
+	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(failure, &wrong) {
+		return fmt.Errorf("%s: a value of the type %s is not allowed", wrong.Field, wrong.Value)
 	}
-	return err
+	return cmp.Or(failure, err)
 }
 
 // merge merges the last applied configuration, the manifest and the live object as kubectl apply does: for a custom resource, with a JSON
@@ -162,7 +164,7 @@ func merge[T any, P interface {
 	*T
 	metav1.Object
 }](live P, m manifest) (result P, warnings []string, err error) {
-	original := live.GetAnnotations()[corev1.LastAppliedConfigAnnotation]
+	original := lastApplied(live)
 	name := fmt.Sprintf("%s %q", m.content.GetKind(), m.content.GetName())
 	if original == "" {
 		warnings = append(warnings, name+" was not created by kubectl apply: fields that the manifest leaves out stay, as with kubectl apply")
@@ -178,7 +180,29 @@ func merge[T any, P interface {
 	return result, warnings, nil
 }
 
+// lastApplied returns what kubectl apply has applied last; empty for an object that it has not applied.
+func lastApplied(live metav1.Object) string {
+	return live.GetAnnotations()[corev1.LastAppliedConfigAnnotation]
+}
+
 func mergeJSON(live any, manifest *unstructured.Unstructured, original string) ([]byte, error) {
+	current, err := json.Marshal(live)
+	if err != nil {
+		return nil, fmt.Errorf("rendering the object of the cluster: %w", err)
+	}
+	patch, err := applyPatch(live, manifest, original)
+	if err != nil {
+		return nil, err
+	}
+	merged, err := jsonpatch.MergePatch(current, patch)
+	if err != nil {
+		return nil, fmt.Errorf("merging the manifest as kubectl apply does: %w", err)
+	}
+	return merged, nil
+}
+
+// applyPatch returns the patch that kubectl apply sends for a live object.
+func applyPatch(live any, manifest *unstructured.Unstructured, original string) ([]byte, error) {
 	current, err := json.Marshal(live)
 	if err != nil {
 		return nil, fmt.Errorf("rendering the object of the cluster: %w", err)
@@ -191,9 +215,5 @@ func mergeJSON(live any, manifest *unstructured.Unstructured, original string) (
 	if err != nil {
 		return nil, fmt.Errorf("merging the manifest as kubectl apply does: %w", err)
 	}
-	merged, err := jsonpatch.MergePatch(current, patch)
-	if err != nil {
-		return nil, fmt.Errorf("merging the manifest as kubectl apply does: %w", err)
-	}
-	return merged, nil
+	return patch, nil
 }

@@ -83,9 +83,9 @@ func targets(args []string) ([]client.Object, error) {
 func read(ctx context.Context, o *cmdutil.Options, c client.Reader, target client.Object) error {
 	switch target := target.(type) {
 	case *v1alpha1.NodeGroup:
-		return cmdutil.Get(ctx, c, "", target.Name, "the cluster", target)
+		return cmdutil.Get(ctx, c, "", target.Name, cmdutil.TheCluster, target)
 	case *machinev1beta1.MachineSet:
-		return cmdutil.Get(ctx, c, o.Namespace(), target.Name, o.Where(), target)
+		return cmdutil.SuggestGroup(ctx, c, cmdutil.Get(ctx, c, o.Namespace(), target.Name, o.Where(), target), target.Name)
 	}
 	return nil
 }

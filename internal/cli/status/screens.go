@@ -3,6 +3,8 @@ package status
 import (
 	"fmt"
 	"io"
+	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -47,8 +49,13 @@ func (*documentScreen) interval() time.Duration { return time.Second }
 // logScreen prints the rows that changed, as `kubectl get --watch` does, so that the output can go to a file.
 type logScreen struct {
 	*options
-	shown map[string]view.MachineSetStatus
-	// printer prints the headers once; tabs keep the widths of the columns.
+	// shown are the last rows, by kind, namespace and name, without what changes all the time.
+	shown        map[string]any
+	sets, groups logTable
+}
+
+// logTable prints the rows of a kind: the headers once, and tabs keep the widths of the columns.
+type logTable struct {
 	printer printers.ResourcePrinter
 	tabs    interface {
 		io.Writer
@@ -58,28 +65,40 @@ type logScreen struct {
 
 func newLogScreen(o *options) *logScreen {
 	format := printers.PrintOptions{Wide: o.output.Wide(), NoHeaders: o.output.NoHeaders}
-	return &logScreen{options: o, printer: printers.NewTablePrinter(format), tabs: printers.GetNewTabWriter(o.Out)}
+	table := func() logTable { return logTable{printers.NewTablePrinter(format), printers.GetNewTabWriter(o.Out)} }
+	return &logScreen{options: o, shown: map[string]any{}, sets: table(), groups: table()}
 }
 
 func (l *logScreen) show(list view.StatusList, _ bool) error {
-	var changed []view.MachineSetStatus
-	shown := make(map[string]view.MachineSetStatus, len(list.Items))
-	for _, set := range list.Items {
-		key := set.Namespace + "/" + set.Name
-		before, known := l.shown[key]
-		if !known || before.Summary != set.Summary || before.Generation != set.Generation || before.Paused != set.Paused {
-			changed = append(changed, set)
-		}
-		shown[key] = set
-	}
+	shown := make(map[string]any, len(l.shown))
+	sets := slices.DeleteFunc(slices.Clone(list.Items), func(set view.MachineSetStatus) bool {
+		return !l.changed(shown, "set/"+set.Namespace+"/"+set.Name, []any{set.Summary, set.Generation, set.Paused})
+	})
+	groups := slices.DeleteFunc(slices.Clone(list.NodeGroups), func(group view.NodeGroupStatus) bool {
+		group.Message, group.Rollout = "", view.Rollout{}
+		return !l.changed(shown, "group/"+group.Name, group)
+	})
 	l.shown = shown
-	if len(changed) == 0 {
-		return nil
-	}
-	if err := l.printer.PrintObj(cmdutil.NewTable(l.columns(), l.rows(changed)), l.tabs); err != nil {
+	if err := l.sets.print(l.columns(), l.rows(sets)); err != nil {
 		return err
 	}
-	return l.tabs.Flush()
+	return l.groups.print(groupColumns, l.groupRows(groups))
+}
+
+// changed reports whether a row differs from the one that was shown last, and notes it.
+func (l *logScreen) changed(shown map[string]any, key string, row any) bool {
+	shown[key] = row
+	return !reflect.DeepEqual(l.shown[key], row)
+}
+
+func (t *logTable) print(columns cmdutil.Columns, rows [][]any) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	if err := t.printer.PrintObj(cmdutil.NewTable(columns, rows), t.tabs); err != nil {
+		return err
+	}
+	return t.tabs.Flush()
 }
 
 func (*logScreen) interval() time.Duration { return time.Second }
@@ -96,7 +115,7 @@ type terminalScreen struct {
 
 func (t *terminalScreen) show(list view.StatusList, last bool) error {
 	text, err := t.output.Render(&list, func(text *cmdutil.Text) {
-		text.Table(t.columns(), t.rows(list.Items))
+		t.draw(text, list)
 		text.Printf("%s\n", t.progress(list, last))
 	})
 	if err != nil {
@@ -138,6 +157,9 @@ func (t *terminalScreen) progress(list view.StatusList, last bool) string {
 	machines, left := 0, list.Unfinished()
 	for _, set := range list.Items {
 		machines += set.Summary.Machines
+	}
+	for i := range list.NodeGroups {
+		machines += max(int(list.NodeGroups[i].Nodes), list.NodeGroups[i].Unfinished())
 	}
 	now := t.Now()
 	if left > t.todo || left == 0 && !last {

@@ -3,11 +3,14 @@ package status
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
@@ -29,7 +32,7 @@ type options struct {
 func NewCommand(shared *cmdutil.Options) *cobra.Command {
 	o := &options{Options: shared}
 	command := &cobra.Command{
-		Use:   "status [MACHINESET...]",
+		Use:   "status [MACHINESET... | nodegroup/NAME...]",
 		Short: "Show the progress of MachineSets and NodeGroups",
 		Long: `Follow how many Machines and Nodes of each MachineSet have what it declares, and see what NodeGroups report.
 
@@ -37,9 +40,10 @@ Every Machine counts once: as synced, pending (a write is still to come, or it h
 declared key), refused (a declared entry belongs to the system or is invalid; all others are as declared), or held (paused, or two Machines
 claim the Node). PAUSED are those of HELD that a user has paused.
 
-With --watch, the command prints the table of MachineSets again as it changes. With --wait, it ends when nothing is pending in the chosen
-MachineSets: with exit code 0, or with 1 after --timeout. kubectl drover rollout status follows a NodeGroup.`,
-		Example: `  # Show all MachineSets
+With --watch, the command prints the tables again as they change. With --wait, it ends when nothing is pending in what you chose, which is
+everything without names: with exit code 0 if all is as declared; with 1 if there are conflicts or refused entries, if a roll-out has stopped, or
+after --timeout.`,
+		Example: `  # Show all MachineSets and NodeGroups
   kubectl drover status
 
   # Follow a roll-out
@@ -48,12 +52,12 @@ MachineSets: with exit code 0, or with 1 after --timeout. kubectl drover rollout
   # In a script, wait until a MachineSet has what it declares
   kubectl drover status workers --wait --timeout 5m`,
 		RunE:              shared.RunE(o.run, &o.WaitFlags, &o.output, &o.protect),
-		ValidArgsFunction: shared.CompleteMachineSets(),
+		ValidArgsFunction: shared.CompleteGroups(),
 	}
 	o.output.AddFlags(command)
 	o.output.AddNoHeaders(command)
 	command.Flags().BoolVarP(&o.watch, "watch", "w", false, "If true, print the table again when it changes, until you press Ctrl-C")
-	o.WaitFlags.AddFlags(command, "nothing is pending in the chosen MachineSets")
+	o.WaitFlags.AddFlags(command, "nothing is pending in the chosen MachineSets and NodeGroups")
 	o.AddAllNamespaces(command)
 	o.protect.AddFlags(command.Flags())
 	return command
@@ -63,12 +67,12 @@ func (o *options) run(ctx context.Context, c client.WithWatch, names []string) e
 	if o.watch || o.Wait {
 		return o.follow(ctx, c, names)
 	}
-	list, err := o.observeAll(ctx, c, names)
+	list, err := o.observe(ctx, c, names)
 	if err != nil {
 		return err
 	}
 	if len(list.Items)+len(list.NodeGroups) == 0 && o.output.IsText() {
-		_, err := fmt.Fprintf(o.ErrOut, "No MachineSets found in %s.\n", o.Where())
+		_, err := fmt.Fprintf(o.ErrOut, "No MachineSets found in %s, and no NodeGroups.\n", o.Where())
 		return err
 	}
 	if err := o.print(list); err != nil || !o.output.IsText() {
@@ -82,47 +86,80 @@ func (o *options) run(ctx context.Context, c client.WithWatch, names []string) e
 	return nil
 }
 
-// observeAll is observe with the NodeGroups, unless MachineSets are named. A cluster may have one of the kinds only, and a user may read one only.
-func (o *options) observeAll(ctx context.Context, c client.Reader, names []string) (view.StatusList, error) {
-	list, err := o.observe(ctx, c, names)
-	if len(names) > 0 || err != nil && !cmdutil.IsNotServed(err) {
+// observe reads the objects and returns the status of the chosen MachineSets and NodeGroups, or of all. A cluster may have one of the kinds only, and
+// a user may read one only.
+func (o *options) observe(ctx context.Context, c client.Reader, names []string) (view.StatusList, error) {
+	sets, groups := split(names)
+	list := view.NewStatusList(plan.Objects{}, plan.Survey{})
+	var unknown error
+	if len(sets) > 0 || len(groups) == 0 {
+		objects, err := o.Objects(ctx, c)
+		if err != nil && (len(sets) > 0 || !cmdutil.IsNotServed(err)) {
+			return list, cmdutil.SuggestGroup(ctx, c, err, sets...)
+		}
+		survey, failure := o.Survey(objects, &o.protect, sets)
+		if failure != nil {
+			return list, cmdutil.SuggestGroup(ctx, c, failure, sets...)
+		}
+		list, unknown = view.NewStatusList(objects, survey), err
+	}
+	if len(sets) > 0 && len(groups) == 0 {
+		return list, nil
+	}
+	all, err := cmdutil.List[*v1alpha1.NodeGroup](ctx, c, "")
+	if err != nil && (len(groups) > 0 || unknown != nil && !cmdutil.IsNotServed(err)) {
 		return list, err
 	}
-	groups, _ := cmdutil.List[*v1alpha1.NodeGroup](ctx, c, "")
-	if len(groups) == 0 {
-		return list, err
+	if err != nil && unknown != nil {
+		return list, unknown
 	}
-	if err != nil {
-		list = view.NewStatusList(plan.Objects{}, plan.Survey{})
-	}
-	for _, group := range groups {
-		list.NodeGroups = append(list.NodeGroups, view.NewNodeGroupStatus(group))
-	}
-	return list, nil
+	return list, addGroups(&list, all, groups)
 }
 
-// observe reads the objects and returns the status of the chosen MachineSets.
-func (o *options) observe(ctx context.Context, c client.Reader, names []string) (view.StatusList, error) {
-	objects, err := o.Objects(ctx, c)
-	if err != nil {
-		return view.StatusList{}, err
+// split returns the names of MachineSets and those of NodeGroups.
+func split(names []string) (sets, groups []string) {
+	for _, name := range names {
+		if group, found := cmdutil.CutKind(name, cmdutil.NodeGroupKind); found {
+			groups = append(groups, group)
+		} else {
+			sets = append(sets, name)
+		}
 	}
-	survey, err := o.Survey(objects, &o.protect, names)
-	return view.NewStatusList(objects, survey), err
+	return sets, groups
+}
+
+// addGroups adds the chosen NodeGroups, or all.
+func addGroups(list *view.StatusList, all []*v1alpha1.NodeGroup, chosen []string) error {
+	known := make([]string, len(all))
+	for i, group := range all {
+		known[i] = group.Name
+		if len(chosen) == 0 || slices.Contains(chosen, group.Name) {
+			list.NodeGroups = append(list.NodeGroups, view.NewNodeGroupStatus(group))
+		}
+	}
+	for _, name := range chosen {
+		if !slices.Contains(known, name) {
+			return cmdutil.NotFound("NodeGroup", name, cmdutil.TheCluster, known)
+		}
+	}
+	return nil
 }
 
 func (o *options) print(list view.StatusList) error {
-	return o.output.Print(o.Out, &list, func(text *cmdutil.Text) {
-		if len(list.Items) > 0 {
-			text.Table(o.columns(), o.rows(list.Items))
-		}
-		if len(list.Items) > 0 && len(list.NodeGroups) > 0 {
-			text.Printf("\n")
-		}
-		if len(list.NodeGroups) > 0 {
-			text.Table(groupColumns, o.groupRows(list.NodeGroups))
-		}
-	})
+	return o.output.Print(o.Out, &list, func(text *cmdutil.Text) { o.draw(text, list) })
+}
+
+// draw writes the tables.
+func (o *options) draw(text *cmdutil.Text, list view.StatusList) {
+	if len(list.Items) > 0 {
+		text.Table(o.columns(), o.rows(list.Items))
+	}
+	if len(list.Items) > 0 && len(list.NodeGroups) > 0 {
+		text.Printf("\n")
+	}
+	if len(list.NodeGroups) > 0 {
+		text.Table(groupColumns, o.groupRows(list.NodeGroups))
+	}
 }
 
 // groupColumns are those of NodeGroups.
@@ -149,8 +186,8 @@ func (o *options) groupRows(groups []view.NodeGroupStatus) [][]any {
 
 // follow prints the status as it changes: until an interrupt, or with --wait until nothing is pending.
 func (o *options) follow(ctx context.Context, c client.WithWatch, names []string) error {
-	// A watch tries again forever; one request shows first whether the cluster answers at all.
-	if _, err := cmdutil.List[*machinev1beta1.MachineSet](ctx, c, o.Namespace()); err != nil {
+	kinds, err := o.watched(ctx, c)
+	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -160,37 +197,55 @@ func (o *options) follow(ctx context.Context, c client.WithWatch, names []string
 	follow := cmdutil.Follow{WaitFlags: o.WaitFlags, Interval: screen.interval(), Warnings: warnings, Warn: o.Warn}
 	var objects client.Reader
 	var last view.StatusList
-	err := follow.Until(ctx, func(within context.Context) (done bool, err error) {
+	err = follow.Until(ctx, func(within context.Context) (done bool, err error) {
 		if objects == nil {
-			if objects, follow.Changed, err = o.Watch(within, cancel, warnings); err != nil {
+			if objects, follow.Changed, err = o.Watch(within, cancel, warnings, kinds...); err != nil {
 				return false, err
 			}
 		}
-		if last, err = o.observe(within, objects, names); err != nil {
+		list, err := o.observe(within, objects, names)
+		if err != nil {
 			return false, err
 		}
+		last = list
 		done = o.Wait && last.Unfinished() == 0
 		return done, screen.show(last, done)
 	})
 	if cmdutil.IsStopped(err) {
 		return fmt.Errorf("%w: %s", err, unfinishedText(last))
 	}
+	if failed := last.Failed(); err == nil && o.Wait && len(failed) > 0 {
+		return errors.New(strings.Join(failed, "\n"))
+	}
 	return err
 }
 
-// unfinishedText says which MachineSets are not finished.
+// watched returns the kinds to watch: those that the cluster serves. It also shows whether the cluster answers at all: a watch tries again forever.
+func (o *options) watched(ctx context.Context, c client.WithWatch) ([]client.Object, error) {
+	kinds := []client.Object{&corev1.Node{}}
+	_, unknown := cmdutil.List[*machinev1beta1.MachineSet](ctx, c, o.Namespace())
+	if unknown == nil {
+		kinds = append(kinds, &machinev1beta1.MachineSet{}, &machinev1beta1.Machine{})
+	} else if !cmdutil.IsNotServed(unknown) {
+		return nil, unknown
+	}
+	switch _, err := cmdutil.List[*v1alpha1.NodeGroup](ctx, c, ""); {
+	case err == nil:
+		kinds = append(kinds, &v1alpha1.NodeGroup{})
+	case unknown != nil && cmdutil.IsNotServed(err):
+		return nil, unknown
+	case unknown != nil:
+		return nil, err
+	}
+	return kinds, nil
+}
+
+// unfinishedText says which MachineSets and NodeGroups are not finished.
 func unfinishedText(list view.StatusList) string {
-	var parts []string
-	for _, set := range list.Items {
-		if number := set.Unfinished(); number > 0 {
-			parts = append(parts, fmt.Sprintf("MachineSet %s has %d of %s pending",
-				cmdutil.OrNone(set.Name), number, cmdutil.Count(set.Summary.Machines, "Machine")))
-		}
+	if parts := list.Pending(); len(parts) > 0 {
+		return strings.Join(parts, ", ") + "; kubectl drover plan shows what is missing"
 	}
-	if len(parts) == 0 {
-		return "the cluster has not answered yet"
-	}
-	return strings.Join(parts, ", ") + "; kubectl drover plan shows what is missing"
+	return "the cluster has not answered yet"
 }
 
 func (o *options) columns() cmdutil.Columns {

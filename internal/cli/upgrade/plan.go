@@ -2,6 +2,7 @@ package upgrade
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -45,7 +46,9 @@ func newPlanCommand(shared *cmdutil.Options) *cobra.Command {
 		Use:   "plan RUN",
 		Short: "Show what a run would do",
 		Long: `Preview a run: the nodes in their order, their Jobs, and the changes of MachineConfigPools and their selectors. The command changes
-nothing.`,
+nothing.
+
+Exit codes: 0 the run would do what the command shows, 1 the run would do nothing because something is wrong with it, or an error.`,
 		Example: `  # Show what a run would do
   kubectl drover upgrade plan workers`,
 		Args:              oneRun,
@@ -70,7 +73,13 @@ func (o *planOptions) run(ctx context.Context, c client.Client, run *mutex.Mutex
 		return versions.err
 	}
 	document := view.NewUpgradePlan(resolved)
-	return o.output.Print(o.Out, document, func(text *cmdutil.Text) { drawPlan(text, document) })
+	if err := o.output.Print(o.Out, document, func(text *cmdutil.Text) { drawPlan(text, document) }); err != nil {
+		return err
+	}
+	if len(document.Faults) > 0 {
+		return fmt.Errorf("MutexRunConfig %s/%s would do nothing: correct what is wrong with it first", run.Namespace, run.Name)
+	}
+	return nil
 }
 
 // observe reads what the decision about a run depends on.

@@ -133,7 +133,7 @@ func NewNodeExplanation(
 	at := slices.IndexFunc(survey.Items, func(item plan.Item) bool { return item.Node != nil && item.Node.Name == node.Name })
 	if at < 0 {
 		if e.group == nil && len(out.Notes) == 0 {
-			out.Notes = append(out.Notes, "no Machine names this Node in status.nodeRef: Drover does not change it")
+			out.Notes = append(out.Notes, "no Machine names this Node in status.nodeRef, and no NodeGroup selects it: Drover does not change it")
 		}
 		if err != nil {
 			out.Notes = append(out.Notes, err.Error())

@@ -29,6 +29,11 @@ func NewNodeGroupPlanList() *NodeGroupPlanList {
 	return &NodeGroupPlanList{TypeMeta: TypeMeta{APIVersion, "NodeGroupPlanList"}, Items: []*NodeGroupPlan{}}
 }
 
+// Changes reports whether anything would change.
+func (l *NodeGroupPlanList) Changes() bool {
+	return slices.ContainsFunc(l.Items, func(item *NodeGroupPlan) bool { return item.Summary.ToWrite+item.Summary.ToReplace > 0 })
+}
+
 // NodeGroupPlan is what would change for one NodeGroup.
 type NodeGroupPlan struct {
 	Name       string `json:"name"`
@@ -280,6 +285,8 @@ type NodeGroupStatus struct {
 	Wave        string         `json:"wave,omitempty"`
 	Message     string         `json:"message,omitempty"`
 	Created     time.Time      `json:"created"`
+	// Rollout is where its roll-out is.
+	Rollout Rollout `json:"-"`
 }
 
 // NewNodeGroupStatus returns what a NodeGroup reports of itself.
@@ -288,7 +295,7 @@ func NewNodeGroupStatus(group *v1alpha1.NodeGroup) NodeGroupStatus {
 	out := NodeGroupStatus{
 		Name: group.Name, Nodes: s.Nodes, Synced: s.Synced, Pending: s.Pending, Conflicts: s.Conflicts, Refused: s.Refused, Held: s.Held,
 		Unavailable: s.Unavailable, Budget: s.Budget, Phase: s.Phase, Message: condition(group, v1alpha1.ConditionReady).Message,
-		Created: group.CreationTimestamp.Time,
+		Created: group.CreationTimestamp.Time, Rollout: RolloutOfGroup(group),
 	}
 	if s.Rollout != nil {
 		out.Wave = s.Rollout.Wave

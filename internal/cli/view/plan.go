@@ -16,6 +16,8 @@ import (
 type PlanList struct {
 	TypeMeta
 	Items []MachineSetPlan `json:"items"`
+	// NodeGroups are there unless MachineSets or files were named.
+	NodeGroups []*NodeGroupPlan `json:"nodeGroups,omitempty"`
 	// Notes are problems of whole objects.
 	Notes   []string `json:"notes,omitempty"`
 	Summary Summary  `json:"summary"`
@@ -88,6 +90,11 @@ func NewPlanList(survey plan.Survey) PlanList {
 		}
 	}
 	return list
+}
+
+// Changes reports whether anything would change.
+func (l *PlanList) Changes() bool {
+	return l.Summary.ToWrite+l.Summary.ToReplace > 0 || (&NodeGroupPlanList{Items: l.NodeGroups}).Changes()
 }
 
 // AddReplacement adds to a MachineSet of the list what its NodeGroup would replace. The Machines may be those of other MachineSets as well.

@@ -41,13 +41,13 @@ func TestChart_InstallUpgradeRollback(t *testing.T) {
 	said := h.Run(append([]string{"install"}, install...)...)
 	for _, text := range []string{
 		"On: metadata, node-groups, maintenance, maintenance-kubevirt, machines, autoscaling, upgrade.",
-		"helm uninstall drover", "keeps the CRDs",
+		"helm uninstall drover", "keeps the CRDs", "* NodeGroups: Drover releases", "* MutexRunConfigs: Drover restores", "has the tag latest",
 	} {
 		if !strings.Contains(said, text) {
 			t.Errorf("the notes do not say %q:\n%s", text, said)
 		}
 	}
-	if strings.Contains(said, "WARNING") {
+	if strings.Contains(said, "WARNING: namespace") {
 		t.Errorf("the namespace is labelled, and the notes warn:\n%s", said)
 	}
 	if got := columns(w); got != 0 {

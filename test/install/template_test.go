@@ -315,6 +315,22 @@ func TestNotes_SayThatTheNamespaceIsNotLabelled(t *testing.T) {
 	}
 }
 
+// TestNotes_WarnOfTheTagLatest: an image of that tag is another one tomorrow; a digest or a version is not.
+func TestNotes_WarnOfTheTagLatest(t *testing.T) {
+	h := helm.New(t, nil)
+	for _, c := range []struct {
+		value string
+		warns bool
+	}{
+		{"image.tag=latest", true}, {"image.tag=v1.2.3", false}, {"image.digest=sha256:" + strings.Repeat("0", 64), false},
+	} {
+		said := h.Run("install", "drover", h.Chart, "--namespace", "somewhere", "--dry-run=client", "--set", c.value)
+		if warns := strings.Contains(said, "has the tag latest"); warns != c.warns {
+			t.Errorf("%s: the notes warn: %t, want %t:\n%s", c.value, warns, c.warns, said)
+		}
+	}
+}
+
 // TestChart_HostNetworkRollout: where every node has its ports taken, a Pod goes before the next comes.
 func TestChart_HostNetworkRollout(t *testing.T) {
 	strategy := func(args ...string) string {

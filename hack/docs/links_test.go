@@ -12,8 +12,9 @@ import (
 // link is a Markdown link to something that is not a web page.
 var link = regexp.MustCompile(`\]\(([^)#:\s]*)(?:#([^)]*))?\)`)
 
-// TestLinks: each link between pages leads to a file and, if it names one, to a heading.
-func TestLinks(t *testing.T) {
+// markdownPages returns the paths of all pages: those in docs, and those of the root.
+func markdownPages(t *testing.T) []string {
+	t.Helper()
 	root := filepath.Join("..", "..")
 	pages, err := filepath.Glob(filepath.Join(root, "*.md"))
 	if err != nil {
@@ -31,11 +32,18 @@ func TestLinks(t *testing.T) {
 	if len(pages) < 50 {
 		t.Fatalf("there are %d pages", len(pages))
 	}
-	for _, page := range pages {
+	return pages
+}
+
+// TestLinks: each link between pages leads to a file and, if it names one, to a heading; and some page leads to each page.
+func TestLinks(t *testing.T) {
+	all, linked := markdownPages(t), map[string]bool{}
+	for _, page := range all {
 		for _, match := range link.FindAllStringSubmatch(read(t, page), -1) {
 			target := page
 			if match[1] != "" {
 				target = filepath.Join(filepath.Dir(page), match[1])
+				linked[target] = true
 			}
 			if _, err := os.Stat(target); err != nil {
 				t.Errorf("%s: a link to %s leads nowhere", page, match[1])
@@ -44,6 +52,12 @@ func TestLinks(t *testing.T) {
 			if anchor := match[2]; anchor != "" && !slices.Contains(anchors(read(t, target)), anchor) {
 				t.Errorf("%s: %s has no heading #%s, only %q", page, target, anchor, anchors(read(t, target)))
 			}
+		}
+	}
+	for _, page := range all {
+		// Alerts lead to the runbooks.
+		if !linked[page] && strings.Contains(page, "docs/") && !strings.Contains(page, "/runbooks/") {
+			t.Errorf("no page leads to %s", page)
 		}
 	}
 }

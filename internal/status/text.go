@@ -25,7 +25,9 @@ func Shorten(text string, limit int) string {
 var expression = regexp.MustCompile(`, regex used for validation is '[^']*'`)
 
 // Faults joins what the validation functions of Kubernetes say, without the regular expressions: what is allowed is there in words as well.
-func Faults(faults []string) string { return expression.ReplaceAllString(strings.Join(faults, "; "), "") }
+func Faults(faults []string) string {
+	return expression.ReplaceAllString(strings.Join(faults, "; "), "")
+}
 
 // maxNamed is how many objects FirstNames names.
 const maxNamed = 5

@@ -40,7 +40,7 @@ func newInstalled() *installed {
 			HolderIdentity: new("drover-1_uid"), LeaseDurationSeconds: new(int32(15)), RenewTime: &metav1.MicroTime{Time: testTime.Add(-time.Second)},
 		}},
 		policy:  &admissionv1.ValidatingAdmissionPolicy{ObjectMeta: global},
-		binding: &admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: global, Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: "drover"}},
+		binding: &admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: global},
 		webhook: &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: global, Webhooks: []admissionv1.ValidatingWebhook{{Name: "vnm"}}},
 		paths: map[string]string{
 			"/version": `{"major":"1","minor":"34","gitVersion":"v1.34.1"}`,
@@ -49,6 +49,7 @@ func newInstalled() *installed {
 				"capability metadata: off (the API server has no machines)\n",
 		},
 	}
+	i.binding.Spec.PolicyName = i.policy.Name
 	i.deployment.Spec.Replicas = new(int32(2))
 	i.deployment.Spec.Template.Spec.Containers = []corev1.Container{{Name: "drover", Image: "example.com/drover:v1"}}
 	i.webhook.Webhooks[0].ClientConfig = admissionv1.WebhookClientConfig{Service: &admissionv1.ServiceReference{}, CABundle: []byte("x")}

@@ -54,7 +54,7 @@ func TestNames(t *testing.T) {
 
 func TestFaults(t *testing.T) {
 	got := Faults(append(validation.IsQualifiedName("bad key"), validation.IsDNS1123Label("A")...))
-	if strings.Contains(got, "regex") || strings.ContainsAny(got, "*[?") || !strings.Contains(got, "'123-abc'); ") || !strings.HasSuffix(got, "'123-abc')") {
+	if strings.ContainsAny(got, "*[?") || !strings.Contains(got, "'123-abc'); ") || !strings.HasSuffix(got, "'123-abc')") {
 		t.Error(got)
 	}
 }

@@ -30,8 +30,8 @@ func NewCommand(shared *cmdutil.Options) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "check",
 		Short: "Check that Drover works in this cluster",
-		Long: `Check that the operator is up, which replica leads, which capabilities run and why others do not, the versions of server, operator and plugin,
-that the admission policies and the webhook are in place, and what you may do.
+		Long: `Check that the operator is up, which replica leads, which capabilities run and why others do not, the versions of server, operator and
+plugin, that the admission policies and the webhook are in place, and what you may do.
 
 A capability that is off because its CRD is not installed is no fault. A warning says what is not checked, is not in place although Drover works
 without it, or what you may not do.

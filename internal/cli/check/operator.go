@@ -53,7 +53,8 @@ func (s *survey) operator(ctx context.Context) {
 	}
 	lines, err := reportOf(ctx, s.Options, s.namespace, pod)
 	if err != nil {
-		s.add("capability", view.CheckWarning, "which capabilities run is unknown: reading /readyz of Pod %s, for which you need get on pods/proxy: %v", pod, err)
+		s.add("capability", view.CheckWarning,
+			"which capabilities run is unknown: reading /readyz of Pod %s, for which you need get on pods/proxy: %v", pod, err)
 		return
 	}
 	for _, line := range lines {

@@ -76,8 +76,8 @@ func value(text *cmdutil.Text, value *string) string {
 	return text.Value(*value)
 }
 
-// owner names the owner of an entry, in one word: the object that Drover has it from, Drover for its own annotations, or the other writer. What Drover
-// has written and does not manage has none.
+// owner names the owner of an entry, in one word: the object that Drover has it from, Drover for its own annotations, or the other writer. What
+// Drover has written and does not manage has none.
 func owner(entry view.Entry) string {
 	switch entry.Owner {
 	case view.OwnerMachineSet:

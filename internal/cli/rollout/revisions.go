@@ -25,7 +25,8 @@ type historyFlags struct {
 }
 
 func (f *historyFlags) addFlags(command *cobra.Command) {
-	command.Flags().StringVar(&f.namespace, "drover-namespace", cmdutil.DroverNamespace, "Namespace that Drover is installed in, where it keeps the revisions")
+	command.Flags().StringVar(&f.namespace, "drover-namespace", cmdutil.DroverNamespace,
+		"Namespace that Drover is installed in, where it keeps the revisions")
 }
 
 // subject is an object with its history.

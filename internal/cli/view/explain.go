@@ -230,7 +230,7 @@ func (e *explainer) entry(kind ownership.Kind, key string, live map[string]strin
 
 func (e *explainer) owner(entry Entry) Owner {
 	switch {
-	case isRecord(entry):
+	case e.isRecord(entry):
 		return OwnerRecord
 	case e.released(entry):
 		return OwnerReleased
@@ -246,8 +246,6 @@ func (e *explainer) owner(entry Entry) Owner {
 		return OwnerLegacy
 	case entry.Kind == ownership.Taint && e.record.Once.Has(entry.Key):
 		return OwnerGivenOnce
-	case strings.HasPrefix(entry.Key, "drover.dev/") && onlyDrover(e.managers.of(entry.Kind, entry.Key)):
-		return OwnerRecord
 	}
 	return OwnerOther
 }
@@ -264,10 +262,11 @@ func (e *Entry) LeftByDrover() bool {
 	return e.Owner == OwnerOther && e.Kind != ownership.Taint && onlyDrover(e.Managers)
 }
 
-// isRecord reports whether an entry is one of the annotations that record ownership.
-func isRecord(entry Entry) bool {
+// isRecord reports whether an entry is one of the annotations that record ownership, or another one that Drover keeps for itself.
+func (e *explainer) isRecord(entry Entry) bool {
 	records := []string{ownership.AnnotationRecord, ownership.AnnotationGroupRecord, ownership.AnnotationCustomLabels}
-	return entry.Kind == ownership.Annotation && slices.Contains(records, entry.Key)
+	kept := strings.HasPrefix(entry.Key, "drover.dev/") && onlyDrover(e.managers.of(entry.Kind, entry.Key)) && !e.record.Of(entry.Kind).Has(entry.Key)
+	return entry.Kind == ownership.Annotation && (slices.Contains(records, entry.Key) || kept && !e.ofGroup.Of(entry.Kind).Has(entry.Key))
 }
 
 // released reports whether Drover removed an entry recently. With another value than then, it is another writer's.

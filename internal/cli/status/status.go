@@ -102,14 +102,15 @@ func (o *options) observe(ctx context.Context, c client.Reader, names []string) 
 	if len(sets) > 0 && len(groups) == 0 {
 		return list, nil
 	}
-	all, err := cmdutil.List[*v1alpha1.NodeGroup](ctx, c, "")
-	switch {
-	case err != nil && notServed != nil && cmdutil.IsNotServed(err):
+	err := addGroups(ctx, c, &list, groups)
+	if notServed != nil && cmdutil.IsNotServed(err) {
 		return list, notServed
-	case err != nil && (notServed != nil || len(groups) > 0):
+	}
+	// Beside MachineSets, NodeGroups are left out where they cannot be read.
+	if notServed != nil || len(groups) > 0 {
 		return list, err
 	}
-	return list, addGroups(&list, all, groups)
+	return list, nil
 }
 
 // observeSets returns the status of the chosen MachineSets, or of all.
@@ -135,7 +136,11 @@ func split(names []string) (sets, groups []string) {
 }
 
 // addGroups adds the chosen NodeGroups, or all.
-func addGroups(list *view.StatusList, all []*v1alpha1.NodeGroup, chosen []string) error {
+func addGroups(ctx context.Context, c client.Reader, list *view.StatusList, chosen []string) error {
+	all, err := cmdutil.List[*v1alpha1.NodeGroup](ctx, c, "")
+	if err != nil {
+		return err
+	}
 	known := make([]string, len(all))
 	for i, group := range all {
 		known[i] = group.Name

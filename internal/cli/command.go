@@ -10,11 +10,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
+	"github.com/drover-io/drover/internal/cli/check"
 	"github.com/drover-io/drover/internal/cli/cmdutil"
 	"github.com/drover-io/drover/internal/cli/explain"
 	"github.com/drover-io/drover/internal/cli/maintenance"
@@ -96,7 +98,7 @@ nodegroup/NAME or ng/NAME.`,
 		pause.NewPauseCommand(o), pause.NewResumeCommand(o), rollout.NewCommand(o))
 	addGroup(root, "nodes", "Maintenance and upgrades of nodes:", maintenance.NewCommand(o), maintenance.NewDrainStatusCommand(o),
 		upgrade.NewCommand(o))
-	addGroup(root, "other", "Other commands:", uninstall.NewCommand(o), newVersionCommand(o), newOptionsCommand(o))
+	addGroup(root, "other", "Other commands:", check.NewCommand(o), uninstall.NewCommand(o), newVersionCommand(o), newOptionsCommand(o))
 	root.SetHelpCommandGroupID("other")
 	root.SetCompletionCommandGroupID("other")
 	addCompletion(root, o.Out)
@@ -142,26 +144,50 @@ func addGroup(root *cobra.Command, id, title string, commands ...*cobra.Command)
 	root.AddCommand(commands...)
 }
 
+// versionTimeout is how long `version` waits for the cluster.
+const versionTimeout = 5 * time.Second
+
 func newVersionCommand(o *cmdutil.Options) *cobra.Command {
-	output := &cmdutil.OutputFlags{}
+	output, namespace, onlyClient := &cmdutil.OutputFlags{}, "", false
 	command := &cobra.Command{
 		Use:   "version",
-		Short: "Print the version of this plugin",
-		Long:  "Print the version of this plugin, and the commit that it was built from. The command does not ask the cluster.",
-		Example: `  # Print the version
-  kubectl drover version`,
+		Short: "Print the versions of this plugin and of the operator",
+		Long: `Print the version of this plugin, the commit that it was built from, and the version of the operator that leads in the cluster: its image
+where you may not ask it (get on pods/proxy). If the cluster does not answer, the command says so and succeeds.`,
+		Example: `  # Print the versions
+  kubectl drover version
+
+  # Do not ask the cluster
+  kubectl drover version --client`,
 		Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
+		RunE: func(command *cobra.Command, _ []string) error {
 			if err := output.Validate(); err != nil {
 				return err
 			}
 			info := &view.VersionInfo{
 				TypeMeta: view.TypeMeta{APIVersion: view.APIVersion, Kind: "VersionInfo"}, Version: version.Version(), Commit: version.Commit(),
 			}
-			return output.Print(o.Out, info, func(text *cmdutil.Text) { text.Printf("%s\n", version.String("kubectl-drover")) })
+			if !onlyClient {
+				ctx, cancel := context.WithTimeout(command.Context(), versionTimeout)
+				defer cancel()
+				var err error
+				if info.OperatorVersion, err = check.OperatorVersion(ctx, o, namespace); err != nil {
+					if err := o.Warn("the version of the operator is unknown: %v", err); err != nil {
+						return err
+					}
+				}
+			}
+			return output.Print(o.Out, info, func(text *cmdutil.Text) {
+				text.Printf("%s\n", version.String("kubectl-drover"))
+				if info.OperatorVersion != "" {
+					text.Printf("operator %s\n", info.OperatorVersion)
+				}
+			})
 		},
 	}
 	output.AddFlags(command)
+	check.AddNamespace(command, &namespace)
+	command.Flags().BoolVar(&onlyClient, "client", false, "If true, print the version of the plugin only, and do not ask the cluster")
 	return command
 }
 

@@ -69,6 +69,9 @@ func TestVersion(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	got := (&fakeCluster{}).run(t, "version", "-o", "json")
+	if !strings.Contains(got.errors, "the version of the operator is unknown") {
+		t.Errorf("%+v", got)
+	}
 	if info := decodeJSON[view.VersionInfo](t, got.out); info.APIVersion != view.APIVersion || info.Version == "" {
 		t.Errorf("%+v", got)
 	}

@@ -44,7 +44,7 @@ func everyOwner() *fakeCluster {
 	}
 	node.Labels = map[string]string{
 		"tier": "gold", "drifted": "theirs", "taken": "theirs", "dropped": "x", "by-hand": "yes", "legacy": "x",
-		"kubernetes.io/os": "linux", "foreign": "",
+		"kubernetes.io/os": "linux", "foreign": "", "left": "x",
 	}
 	node.Annotations = map[string]string{
 		"example.com/owner": "team a", ownership.AnnotationRecord: record.Format(), ownership.AnnotationCustomLabels: "tier,drifted,lost,dropped,legacy",
@@ -56,7 +56,7 @@ func everyOwner() *fakeCluster {
 	node.ManagedFields = []metav1.ManagedFieldsEntry{
 		wrote("kubelet", "Update", "", 48*time.Hour, `{"f:metadata":{"f:labels":{".":{},"f:kubernetes.io/os":{},"f:foreign":{}}}}`),
 		wrote("drover-metadata", "Update", "", 2*time.Hour,
-			`{"f:metadata":{"f:labels":{"f:tier":{},"f:by-hand":{}},"f:annotations":{"f:example.com/owner":{}}},"f:spec":{"f:taints":{}}}`),
+			`{"f:metadata":{"f:labels":{"f:tier":{},"f:by-hand":{},"f:left":{}},"f:annotations":{"f:example.com/owner":{}}},"f:spec":{"f:taints":{}}}`),
 		wrote("kubectl-label", "Update", "", time.Minute, `{"f:metadata":{"f:labels":{"f:drifted":{},"f:taken":{}}}}`),
 		wrote("taint-controller", "Apply", "status", time.Hour, `{"f:spec":{"f:taints":{}}}`),
 		wrote("broken", "Update", "", time.Second, `{"f:metadata"`),
@@ -88,6 +88,7 @@ func TestExplain_OwnersAndStandings(t *testing.T) {
 		"label legacy":                 "Legacy Leaving",
 		"label kubernetes.io/os":       "Other Protected kubelet",
 		"label foreign":                "Other Undeclared kubelet",
+		"label left":                   "Other Undeclared drover-metadata",
 		"label released":               "Released Undeclared",
 		"annotation example.com/owner": "MachineSet InSync drover-metadata",
 		"annotation " + ownership.AnnotationRecord:       "Record Undeclared",

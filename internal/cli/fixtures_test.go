@@ -145,11 +145,19 @@ func runWith(t *testing.T, connect func() (client.WithWatch, error), args ...str
 
 func runInput(t *testing.T, connect func() (client.WithWatch, error), stdin string, args ...string) outcome {
 	t.Helper()
+	return runGet(t, connect, func(_ context.Context, path string) ([]byte, error) { return nil, fmt.Errorf("there is no %s", path) }, stdin, args...)
+}
+
+// runGet runs the plugin with what the API server has at paths that are no objects.
+func runGet(
+	t *testing.T, connect func() (client.WithWatch, error), get func(context.Context, string) ([]byte, error), stdin string, args ...string,
+) outcome {
+	t.Helper()
 	streams, in, out, errors := genericiooptions.NewTestIOStreams()
 	in.WriteString(stdin)
 	o := cmdutil.NewOptions(streams)
 	o.Now = func() time.Time { return testTime }
-	o.Connect = connect
+	o.Connect, o.Get = connect, get
 	o.Watch = func(context.Context, context.CancelCauseFunc, chan<- error, ...client.Object) (client.Reader, <-chan struct{}, error) {
 		c, err := connect()
 		return c, nil, err

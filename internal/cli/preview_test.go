@@ -146,7 +146,8 @@ func TestPreview_BadManifests(t *testing.T) {
 			"Drover works with machine.openshift.io/v1beta1", exitError},
 		{"no name", strings.Replace(workersManifest, "name: workers", "generateName: workers", 1), "has no metadata.name", exitError},
 		{"twice", workersManifest + "---\n" + workersManifest, "leave one out", exitError},
-		{"a wrong type", strings.Replace(workersManifest, "tier: gold", "tier: [gold]", 1), "spec.template.spec.metadata.labels: a value of the type array is not allowed", exitError},
+		{"a wrong type", strings.Replace(workersManifest, "tier: gold", "tier: [gold]", 1),
+			"spec.template.spec.metadata.labels: a value of the type array is not allowed", exitError},
 		{"an unknown field", strings.Replace(workersManifest, "labels:", "labels: {}\n        labls:", 1),
 			`unknown field "spec.template.spec.metadata.labls"`, exitOK},
 	} {

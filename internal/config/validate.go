@@ -15,6 +15,7 @@ import (
 	"github.com/drover-io/drover/internal/bounded"
 	"github.com/drover-io/drover/internal/healthcheck/plan"
 	"github.com/drover-io/drover/internal/ownership"
+	"github.com/drover-io/drover/internal/status"
 )
 
 // Validate checks a configuration that Default, Load and flags made. Each error names the field by its path in the file. Known are
@@ -227,9 +228,8 @@ func validatePatterns(path *field.Path, patterns []string, validate func(string)
 }
 
 func messages(path *field.Path, value string, faults []string) field.ErrorList {
-	var all field.ErrorList
-	for _, fault := range faults {
-		all = append(all, field.Invalid(path, value, fault))
+	if len(faults) == 0 {
+		return nil
 	}
-	return all
+	return field.ErrorList{field.Invalid(path, value, status.Faults(faults))}
 }

@@ -2,10 +2,12 @@ package operator
 
 import (
 	"crypto/tls"
+	"runtime"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	statusdocs "github.com/drover-io/drover/internal/status"
+	"github.com/drover-io/drover/internal/version"
 )
 
 var (
@@ -21,6 +23,10 @@ var (
 		Name: "drover_events_dropped_total", Type: "counter", Labels: []string{"reason"},
 		Help: "Events that Drover has dropped: queue full, throttled (too many of one object), rejected or failed (by the API server), stopped.",
 	}
+	buildDoc = statusdocs.MetricDoc{
+		Name: "drover_build_info", Type: "gauge", Labels: []string{"version", "commit", "goversion"},
+		Help: "1, with the version of Drover, the commit and the version of Go that it was built from.",
+	}
 	certificateDoc = statusdocs.MetricDoc{
 		Name: "drover_webhook_certificate_expiry_timestamp_seconds", Type: "gauge",
 		Help: "When the certificate that this replica shows to callers of the webhook ends, in seconds since 1970; none before it has one.",
@@ -29,7 +35,7 @@ var (
 
 // MetricDocs describes the metrics of the operator as a whole.
 func MetricDocs() []statusdocs.MetricDoc {
-	return []statusdocs.MetricDoc{capabilityDoc, catchUpDoc, eventsDroppedDoc, certificateDoc}
+	return []statusdocs.MetricDoc{capabilityDoc, catchUpDoc, eventsDroppedDoc, buildDoc, certificateDoc}
 }
 
 // States lists the states of a capability, as its metric names them.
@@ -56,7 +62,9 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 			prometheus.CounterOpts{Name: eventsDroppedDoc.Name, Help: eventsDroppedDoc.Help}, eventsDroppedDoc.Labels),
 		certificate: prometheus.NewDesc(certificateDoc.Name, certificateDoc.Help, nil, nil),
 	}
-	for _, collector := range []prometheus.Collector{m.states, m.catchUp, m.eventsDropped, m} {
+	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: buildDoc.Name, Help: buildDoc.Help}, buildDoc.Labels)
+	build.WithLabelValues(version.Version(), version.Commit(), runtime.Version()).Set(1)
+	for _, collector := range []prometheus.Collector{m.states, m.catchUp, m.eventsDropped, build, m} {
 		if err := registry.Register(collector); err != nil {
 			return nil, err
 		}

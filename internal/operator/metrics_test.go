@@ -5,11 +5,14 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/drover-io/drover/internal/version"
 )
 
 func quietMetrics(t *testing.T) (*Metrics, *prometheus.Registry) {
@@ -65,4 +68,10 @@ func TestTheEndOfTheWebhooksCertificate(t *testing.T) {
 		return &tls.Certificate{Leaf: &x509.Certificate{NotAfter: time.Unix(1234567, 0)}}, nil
 	}
 	served(t, registry, certificateDoc.Name, "1.234567e+06")
+}
+
+func TestMetrics_BuildInfo(t *testing.T) {
+	_, registry := quietMetrics(t)
+	served(t, registry, "drover_build_info",
+		fmt.Sprintf("commit=%s goversion=%s version=%s 1", version.Commit(), runtime.Version(), version.Version()))
 }

@@ -268,7 +268,8 @@ func addHealth(
 			{"caches", func(context.Context) error { return cm.ready() }},
 		}, more...),
 		lines: func() []string {
-			lines := append(api.lines(), cm.lines()...)
+			lines := append([]string{"drover: " + version.Version()}, api.lines()...)
+			lines = append(lines, cm.lines()...)
 			for _, name := range Capabilities() {
 				if !slices.ContainsFunc(cm.capabilities, func(c capability) bool { return c.name == name }) {
 					lines = append(lines, fmt.Sprintf("capability %s: off (not in --controllers)", name))

@@ -137,7 +137,7 @@ func TestHealthIsServedUnlessSwitchedOff(t *testing.T) {
 		}
 		wanted := "[-]api-server failed: "
 		code, body := get(t, probes.handler, "/readyz?verbose")
-		if code != 503 || !strings.HasPrefix(body, wanted) || !strings.HasSuffix(body, "[+]caches ok\n"+off) {
+		if code != 503 || !strings.HasPrefix(body, wanted) || !strings.HasSuffix(body, "[+]caches ok\ndrover: devel\n"+off) {
 			t.Errorf("%d %s", code, body)
 		}
 	}

@@ -2,6 +2,7 @@ package status
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -18,6 +19,14 @@ func Shorten(text string, limit int) string {
 	head := min(300, (limit-len(gap))/2)
 	// What is cut in the middle of a character would be another text to the API server.
 	return strings.ToValidUTF8(text[:head], "") + gap + strings.ToValidUTF8(text[len(text)-(limit-head-len(gap)):], "")
+}
+
+// expression is how the validation functions of Kubernetes quote the regular expression that a text does not match.
+var expression = regexp.MustCompile(`, regex used for validation is '[^']*'`)
+
+// Faults joins what the validation functions of Kubernetes say, without the regular expressions: what is allowed is there in words as well.
+func Faults(faults []string) string {
+	return expression.ReplaceAllString(strings.Join(faults, "; "), "")
 }
 
 // maxNamed is how many objects FirstNames names.

@@ -8,6 +8,7 @@ import (
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 func TestShorten(t *testing.T) {
@@ -47,6 +48,13 @@ func TestNames(t *testing.T) {
 		t.Error(got)
 	}
 	if got := NamesOf([]string{"a", "b"}, 9); got != "a, b and 7 more" {
+		t.Error(got)
+	}
+}
+
+func TestFaults(t *testing.T) {
+	got := Faults(append(validation.IsQualifiedName("bad key"), validation.IsDNS1123Label("A")...))
+	if strings.ContainsAny(got, "*[?") || !strings.Contains(got, "'123-abc'); ") || !strings.HasSuffix(got, "'123-abc')") {
 		t.Error(got)
 	}
 }

@@ -48,7 +48,7 @@ func TestExplain(t *testing.T) {
 	if entry := entryOf(t, explanation, ownership.Label, "tier"); entry.MachineSet != p.name || entry.Generation != 1 {
 		t.Errorf("MachineSet and generation: %+v", entry)
 	}
-	if got := p.drover("explain", "node/"+p.node(0)); got.code != 0 || !strings.Contains(got.out, "Drover (MachineSet "+p.name+", generation 1)") {
+	if got := p.drover("explain", "node/"+p.node(0)); got.code != 0 || !strings.Contains(got.out, "MachineSet/"+p.name+" ") {
 		t.Errorf("%+v", got)
 	}
 	if got := p.drover("explain", p.node(0)+"x"); got.code != 1 || !strings.Contains(got.errors, "did you mean "+p.node(0)) {

@@ -196,6 +196,10 @@ func TestNodePool_Keep(t *testing.T) {
 			t.Errorf("%v: code %d: %s", args, code, output)
 		}
 	}
+	const noLeader, rights = "no replica leads", "you may do all that the commands need"
+	if output, code := plugin.Run(p.World, "check"); code != 1 || !strings.Contains(output, noLeader) || !strings.Contains(output, rights) {
+		t.Errorf("check: code %d: %s", code, output)
+	}
 	p.eventuallyOnAll("has the label", hasTeam)
 	if err := p.Client.Delete(t.Context(), group); err != nil {
 		t.Fatal(err)

@@ -93,7 +93,7 @@ func TestValidation(t *testing.T) {
 		"an effect that is none":  {"metadata: {taints: [{key: a, effect: Never}]}", "Unsupported value"},
 		"no Nodes in flight":      {"rollout: {maxInFlight: 0}", "must be between 1 and 100000"},
 		"a number that overflows": {"rollout: {maxInFlight: 99999999999}", "must be between 1 and 100000"},
-		"more than all":           {"disruption: {maxUnavailable: 101%}", "should match"},
+		"more than all":           {"disruption: {maxUnavailable: 101%}", "must be between 0 and 100000, or a percentage"},
 		"a negative budget":       {"disruption: {maxUnavailable: -1}", "must be between 0 and 100000"},
 		"a long pause":            {"rollout: {pause: 169h}", "at most 168h"},
 		"a duration that is none": {"rollout: {pause: 5 minutes}", "must be a duration"},
@@ -105,7 +105,7 @@ func TestValidation(t *testing.T) {
 		"too many pending Pods":  {"rollout: {stopWhen: {pendingPods: 201}}", "should be less than or equal to 200"},
 		"Refuse and NoExecute":   {"rollout: {noExecute: {policy: Refuse}}, metadata: {taints: [{key: a, effect: NoExecute}]}", "policy is Refuse"},
 		"Proceed without an end": {"rollout: {noExecute: {onTimeout: Proceed}}", "Proceed needs a timeout"},
-		"a schedule of four":     {"disruption: {windows: [{schedule: \"0 22 * *  \", duration: 1h}]}", "should match"},
+		"a schedule of four":     {"disruption: {windows: [{schedule: \"0 22 * *  \", duration: 1h}]}", "must be five fields of cron"},
 		"an unknown time zone": {
 			"disruption: {windows: [{schedule: \"0 22 * * *\", duration: 1h, timeZone: Europe/Berln}]}", "unknown time zone Europe/Berln",
 		},

@@ -50,8 +50,8 @@ type Disruption struct {
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:XIntOrString
-	// +kubebuilder:validation:Pattern=`^(100|[1-9]?[0-9])%$`
-	// +kubebuilder:validation:XValidation:rule="type(self) == string || (self >= 0 && self <= 100000)",message="must be between 0 and 100000, or a percentage"
+	// +kubebuilder:validation:MaxLength=4
+	// +kubebuilder:validation:XValidation:rule="type(self) == string ? self.matches('^(100|[1-9]?[0-9])%$') : (self >= 0 && self <= 100000)",message="must be between 0 and 100000, or a percentage"
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 	// PerCapability are lower bounds for single capabilities. They are ceilings: what one capability does not use, another one may.
 	//
@@ -110,8 +110,8 @@ type CapabilityBudget struct {
 	// expected Nodes, and of one at least, rounded up.
 	//
 	// +kubebuilder:validation:XIntOrString
-	// +kubebuilder:validation:Pattern=`^(100|[1-9]?[0-9])%$`
-	// +kubebuilder:validation:XValidation:rule="type(self) == string || (self >= 0 && self <= 100000)",message="must be between 0 and 100000, or a percentage"
+	// +kubebuilder:validation:MaxLength=4
+	// +kubebuilder:validation:XValidation:rule="type(self) == string ? self.matches('^(100|[1-9]?[0-9])%$') : (self >= 0 && self <= 100000)",message="must be between 0 and 100000, or a percentage"
 	MaxUnavailable intstr.IntOrString `json:"maxUnavailable"`
 }
 
@@ -123,8 +123,8 @@ type RemediationPace struct {
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:XIntOrString
-	// +kubebuilder:validation:Pattern=`^(100|[1-9]?[0-9])%$`
-	// +kubebuilder:validation:XValidation:rule="type(self) == string || (self >= 0 && self <= 100000)",message="must be between 0 and 100000, or a percentage"
+	// +kubebuilder:validation:MaxLength=4
+	// +kubebuilder:validation:XValidation:rule="type(self) == string ? self.matches('^(100|[1-9]?[0-9])%$') : (self >= 0 && self <= 100000)",message="must be between 0 and 100000, or a percentage"
 	MaxInFlight *intstr.IntOrString `json:"maxInFlight,omitempty"`
 	// MinInterval is the time from the beginning of a remediation to that of the next one; absent is none.
 	//
@@ -145,7 +145,7 @@ type Window struct {
 	//
 	// +kubebuilder:validation:MinLength=9
 	// +kubebuilder:validation:MaxLength=128
-	// +kubebuilder:validation:Pattern=`^\S+ \S+ \S+ \S+ \S+$`
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[^ ]+( [^ ]+){4}$')",message="must be five fields of cron with one space between them, such as 0 22 * * 1-5"
 	// +kubebuilder:validation:XValidation:rule="self.split(' ').size() != 5 || self.upperAscii().split(' ')[0].matches('^([*?]|[0-5]?[0-9](-[0-5]?[0-9])?)(/[1-9][0-9]{0,2})?(,([*?]|[0-5]?[0-9](-[0-5]?[0-9])?)(/[1-9][0-9]{0,2})?)*$')",message="the first field is the minute, 0 to 59, such as 0, */15 or 0,30"
 	// +kubebuilder:validation:XValidation:rule="self.split(' ').size() != 5 || self.upperAscii().split(' ')[1].matches('^([*?]|([01]?[0-9]|2[0-3])(-([01]?[0-9]|2[0-3]))?)(/[1-9][0-9]{0,2})?(,([*?]|([01]?[0-9]|2[0-3])(-([01]?[0-9]|2[0-3]))?)(/[1-9][0-9]{0,2})?)*$')",message="the second field is the hour, 0 to 23, such as 22 or 8-17"
 	// +kubebuilder:validation:XValidation:rule="self.split(' ').size() != 5 || self.upperAscii().split(' ')[2].matches('^([*?]|(0?[1-9]|[12][0-9]|3[01])(-(0?[1-9]|[12][0-9]|3[01]))?)(/[1-9][0-9]{0,2})?(,([*?]|(0?[1-9]|[12][0-9]|3[01])(-(0?[1-9]|[12][0-9]|3[01]))?)(/[1-9][0-9]{0,2})?)*$')",message="the third field is the day of the month, 1 to 31, such as * or 1-7"
@@ -164,8 +164,7 @@ type Window struct {
 	// +kubebuilder:default=UTC
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
-	// +kubebuilder:validation:Pattern=`^[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+){0,2}$`
-	// +kubebuilder:validation:XValidation:rule="self == 'Local' || timestamp('2026-01-01T00:00:00Z').getHours(self) >= 0",message="must be a name of the tz database, such as Europe/Berlin"
+	// +kubebuilder:validation:XValidation:rule="self == 'Local' || self.matches('^[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+){0,2}$') && timestamp('2026-01-01T00:00:00Z').getHours(self) >= 0",message="must be a name of the tz database, such as Europe/Berlin"
 	TimeZone string `json:"timeZone,omitempty"`
 	// MinRemaining is how much time of the window must be left for a disruption to begin; absent is none.
 	//
@@ -226,8 +225,8 @@ type Replacement struct {
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:XIntOrString
-	// +kubebuilder:validation:Pattern=`^(100|[1-9]?[0-9])%$`
-	// +kubebuilder:validation:XValidation:rule="type(self) == string || (self >= 0 && self <= 1000)",message="must be between 0 and 1000, or a percentage"
+	// +kubebuilder:validation:MaxLength=4
+	// +kubebuilder:validation:XValidation:rule="type(self) == string ? self.matches('^(100|[1-9]?[0-9])%$') : (self >= 0 && self <= 1000)",message="must be between 0 and 1000, or a percentage"
 	MaxSurge *intstr.IntOrString `json:"maxSurge,omitempty"`
 	// MaxInFlight is how many Machines are replaced at once: the old one is being deleted, or, without surge, the new one is not available yet.
 	// A percentage is of all replicas, rounded up.
@@ -235,8 +234,8 @@ type Replacement struct {
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:XIntOrString
-	// +kubebuilder:validation:Pattern=`^(100|[1-9]?[0-9])%$`
-	// +kubebuilder:validation:XValidation:rule="type(self) == string ? self != '0%' : (self >= 1 && self <= 1000)",message="must be between 1 and 1000, or 1% and 100%"
+	// +kubebuilder:validation:MaxLength=4
+	// +kubebuilder:validation:XValidation:rule="type(self) == string ? self.matches('^(100|[1-9][0-9]?)%$') : (self >= 1 && self <= 1000)",message="must be between 1 and 1000, or 1% and 100%"
 	MaxInFlight *intstr.IntOrString `json:"maxInFlight,omitempty"`
 	// MinReadySeconds is how long a new Machine's Node must have been Ready, with its metadata, before an old Machine goes.
 	//

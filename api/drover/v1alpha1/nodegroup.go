@@ -281,13 +281,13 @@ type Taint struct {
 	//
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=317
-	// +kubebuilder:validation:Pattern=`^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$`
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$')",message="must be a qualified name, such as example.com/dedicated"
 	Key string `json:"key"`
 	// Value of the taint.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
-	// +kubebuilder:validation:Pattern=`^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$`
+	// +kubebuilder:validation:XValidation:rule="self.matches('^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$')",message="must be at most 63 letters, digits, '-', '_' and '.', and begin and end with a letter or a digit"
 	Value string `json:"value,omitempty"`
 	// Effect of the taint.
 	//
@@ -305,8 +305,8 @@ type Rollout struct {
 	// +optional
 	// +kubebuilder:default="100%"
 	// +kubebuilder:validation:XIntOrString
-	// +kubebuilder:validation:Pattern=`^(100|[1-9]?[0-9])%$`
-	// +kubebuilder:validation:XValidation:rule="type(self) == string ? self != '0%' : (self >= 1 && self <= 100000)",message="must be between 1 and 100000, or 1% and 100%"
+	// +kubebuilder:validation:MaxLength=4
+	// +kubebuilder:validation:XValidation:rule="type(self) == string ? self.matches('^(100|[1-9][0-9]?)%$') : (self >= 1 && self <= 100000)",message="must be between 1 and 100000, or 1% and 100%"
 	MaxInFlight *intstr.IntOrString `json:"maxInFlight,omitempty"`
 	// FirstWave is how many Nodes the first wave has, and at most MaxInFlight; absent is MaxInFlight.
 	//
@@ -360,8 +360,8 @@ type StopConditions struct {
 	// +optional
 	// +kubebuilder:default="10%"
 	// +kubebuilder:validation:XIntOrString
-	// +kubebuilder:validation:Pattern=`^(100|[1-9]?[0-9])%$`
-	// +kubebuilder:validation:XValidation:rule="type(self) == string ? self != '0%' : (self >= 1 && self <= 100000)",message="must be between 1 and 100000, or 1% and 100%"
+	// +kubebuilder:validation:MaxLength=4
+	// +kubebuilder:validation:XValidation:rule="type(self) == string ? self.matches('^(100|[1-9][0-9]?)%$') : (self >= 1 && self <= 100000)",message="must be between 1 and 100000, or 1% and 100%"
 	NotReady *intstr.IntOrString `json:"notReady,omitempty"`
 	// PendingPods stops the roll-out when as many Pods that fit the group's Nodes have become unschedulable since it began, and have been so for two
 	// minutes; absent is never. More than 200 are not counted.

@@ -119,7 +119,7 @@ type Window struct {
 	// TimeZone is a name of the tz database; empty is UTC.
 	//
 	// +kubebuilder:validation:MaxLength=64
-	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9._+/-]*$`
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z0-9._+/-]*$')",message="must be a name of the tz database, such as Europe/Berlin"
 	// +optional
 	TimeZone string `json:"timeZone,omitempty"`
 }

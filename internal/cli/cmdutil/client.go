@@ -11,9 +11,11 @@ import (
 	configv1 "github.com/openshift/api/config/v1"
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	batchv1 "k8s.io/api/batch/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -49,7 +51,8 @@ var Scheme = newScheme()
 func newScheme() *runtime.Scheme {
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		authorizationv1.AddToScheme, machinev1beta1.Install, corev1.AddToScheme, policyv1.AddToScheme, appsv1.AddToScheme, medik8s.AddToScheme, kubevirt.AddToScheme,
+		authorizationv1.AddToScheme, coordinationv1.AddToScheme, admissionv1.AddToScheme,
+		machinev1beta1.Install, corev1.AddToScheme, policyv1.AddToScheme, appsv1.AddToScheme, medik8s.AddToScheme, kubevirt.AddToScheme,
 		mutex.AddToScheme, drover.AddToScheme, batchv1.AddToScheme, mcfgv1.Install, configv1.Install, autoscaling.AddToScheme,
 	} {
 		utilruntime.Must(add(s))
@@ -59,7 +62,7 @@ func newScheme() *runtime.Scheme {
 
 // clusterScoped are the kinds without a namespace.
 var clusterScoped = sets.New("Node", "NodeGroup", "NodeMaintenance", "PersistentVolume", "MachineConfigPool", "MachineConfig", "ClusterVersion",
-	"SelfSubjectAccessReview")
+	"SelfSubjectAccessReview", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "ValidatingWebhookConfiguration")
 
 // Mapper returns the resources of the kinds of the Scheme. It saves requests of discovery: List and Get show whether the cluster serves a
 // kind.
@@ -97,6 +100,20 @@ func (o *Options) connect() (client.WithWatch, error) {
 	}
 	machines, err := machinejson.Client(config, serializer.NewCodecFactory(Scheme))
 	return &machineClient{WithWatch: all, machines: machines, warnings: o.ErrOut}, err
+}
+
+// get reads a path of the API server that is no object.
+func (o *Options) get(ctx context.Context, path string) ([]byte, error) {
+	config, err := o.restConfig()
+	if err != nil {
+		return nil, err
+	}
+	config.NegotiatedSerializer = serializer.NewCodecFactory(Scheme).WithoutConversion()
+	c, err := rest.UnversionedRESTClientFor(config)
+	if err != nil {
+		return nil, err
+	}
+	return c.Get().RequestURI(path).Do(ctx).Raw()
 }
 
 // machineClient also lists Machines while it reads them, and tolerates objects that cannot be decoded.

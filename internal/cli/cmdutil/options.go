@@ -19,6 +19,9 @@ import (
 // applications in it, and there are no Machines in it.
 const DefaultNamespace = "openshift-machine-api"
 
+// DroverNamespace is where the manifests install Drover.
+const DroverNamespace = "drover-system"
+
 // Options are what all commands share.
 type Options struct {
 	genericiooptions.IOStreams
@@ -27,6 +30,8 @@ type Options struct {
 	Now           func() time.Time
 	// Connect returns a client of the cluster. Tests replace it.
 	Connect func() (client.WithWatch, error)
+	// Get reads a path of the API server that is no object. The body is there with the error, too. Tests replace it.
+	Get func(ctx context.Context, path string) ([]byte, error)
 	// Watch returns a reader of some kinds that a watch keeps up to date until the context ends, and a channel that gets a value after changes. When the
 	// watch fails permanently, it cancels the context with the error; it gives other failures to warnings and tries again. Tests replace it.
 	Watch func(
@@ -38,7 +43,7 @@ type Options struct {
 func NewOptions(streams genericiooptions.IOStreams) *Options {
 	streams.Out, streams.ErrOut = &escaped{out: streams.Out}, &escaped{out: streams.ErrOut}
 	o := &Options{IOStreams: streams, Config: genericclioptions.NewConfigFlags(true), Now: time.Now}
-	o.Connect, o.Watch = o.connect, o.watch
+	o.Connect, o.Get, o.Watch = o.connect, o.get, o.watch
 	return o
 }
 

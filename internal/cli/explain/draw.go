@@ -17,7 +17,7 @@ func draw(text *cmdutil.Text, explanation view.NodeExplanation, now time.Time) {
 		text.Printf("Machine:      %s\nMachineSet:   %s\n", explanation.Machine, machineSet(explanation))
 	}
 	if explanation.NodeGroup != "" {
-		text.Printf("NodeGroup:    %s\n", explanation.NodeGroup)
+		text.Printf("NodeGroup:    %s\n", nodeGroup(explanation))
 	}
 	if explanation.State != "" {
 		text.Printf("State:        %s", explanation.State)
@@ -59,6 +59,16 @@ func machineSet(explanation view.NodeExplanation) string {
 		explanation.MachineSet, explanation.Generation, explanation.RecordedGeneration)
 }
 
+// nodeGroup names the NodeGroup, with the generation of what the Node has from it.
+func nodeGroup(explanation view.NodeExplanation) string {
+	for i := range explanation.Entries {
+		if entry := &explanation.Entries[i]; entry.Owner == view.OwnerNodeGroup {
+			return fmt.Sprintf("%s (this Node was last written at generation %d)", explanation.NodeGroup, entry.Generation)
+		}
+	}
+	return explanation.NodeGroup
+}
+
 func value(text *cmdutil.Text, value *string) string {
 	if value == nil {
 		return cmdutil.None
@@ -66,22 +76,20 @@ func value(text *cmdutil.Text, value *string) string {
 	return text.Value(*value)
 }
 
+// owner names the owner of an entry, in one word: the object that Drover has it from, Drover for its own annotations, or the other writer. What
+// Drover has written and does not manage has none.
 func owner(entry view.Entry) string {
 	switch entry.Owner {
 	case view.OwnerMachineSet:
-		return fmt.Sprintf("Drover (MachineSet %s, generation %d)", entry.MachineSet, entry.Generation)
+		return "MachineSet/" + entry.MachineSet
 	case view.OwnerMachine:
-		return "Drover (from the Machine)"
+		return "Machine"
 	case view.OwnerNodeGroup:
-		return fmt.Sprintf("Drover (NodeGroup %s, generation %d)", entry.NodeGroup, entry.Generation)
+		return "NodeGroup/" + entry.NodeGroup
 	case view.OwnerRecord:
-		return "Drover (its record)"
+		return "Drover"
 	case view.OwnerLegacy:
 		return "managed-node-metadata-operator"
-	case view.OwnerGivenOnce:
-		return "none (set once by Drover)"
-	case view.OwnerReleased:
-		return "none (removed by Drover recently)"
 	case view.OwnerOther:
 		return otherWriter(entry)
 	}
@@ -92,12 +100,12 @@ func owner(entry view.Entry) string {
 // it also became the writer of those that it only kept.
 func otherWriter(entry view.Entry) string {
 	for _, manager := range entry.Managers {
-		if manager.Name != "drover-metadata" {
+		if manager.Name != view.DroverManager {
 			return manager.Name
 		}
 	}
-	if len(entry.Managers) > 0 {
-		return "not Drover"
+	if entry.LeftByDrover() {
+		return cmdutil.None
 	}
 	return "unknown"
 }
@@ -134,6 +142,16 @@ var standings = map[view.Standing]string{
 
 func standing(text *cmdutil.Text, entry view.Entry) string {
 	standing := standings[entry.Standing]
+	if entry.Standing == view.Undeclared {
+		switch {
+		case entry.Owner == view.OwnerGivenOnce:
+			standing = "set once by Drover"
+		case entry.Owner == view.OwnerReleased:
+			standing = "removed by Drover recently"
+		case entry.LeftByDrover():
+			standing = "left by Drover, which does not manage it"
+		}
+	}
 	if strings.HasSuffix(standing, ":") {
 		standing += " " + value(text, entry.Declared)
 	}

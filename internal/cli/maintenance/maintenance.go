@@ -162,8 +162,8 @@ Before, kubectl drover plan --maintenance NODE shows which pods it would evict a
 	return o.complete(command, "the nodes are drained", o.create, drained)
 }
 
-// check refuses a node that does not exist or is in maintenance, which a cluster without Drover's webhook does not. What the user may not read is left
-// to the API server.
+// check refuses a node that does not exist or is in maintenance, which a cluster without Drover's webhook does not. What the user may not read is
+// left to the API server.
 func (o *options) check(ctx context.Context, c client.Client, node string) error {
 	if o.selector == "" {
 		if _, err := cmdutil.GetNode(ctx, c, node); err != nil && !apierrors.IsForbidden(err) {

@@ -32,8 +32,8 @@ func NewCommand(shared *cmdutil.Options) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "plan [MACHINESET... | nodegroup/NAME...]",
 		Short: "Show what Drover would change on Machines and Nodes",
-		Long: `Preview what Drover would change on the Machines and Nodes of MachineSets, and on the Nodes of NodeGroups. The command changes nothing. Without
-names it plans all MachineSets of the namespace and all NodeGroups.
+		Long: `Preview what Drover would change on the Machines and Nodes of MachineSets, and on the Nodes of NodeGroups. The command changes nothing.
+Without names it plans all MachineSets of the namespace and all NodeGroups.
 
 Machines and Nodes with the same changes are shown as one group. Each line starts with a sign: + (added), ~ (changed), - (removed),
 = (stays as it is; only the ownership record changes) or ! (not written, with the reason).
@@ -87,14 +87,11 @@ func (o *options) run(ctx context.Context, c client.WithWatch, names []string) e
 		}
 		return maintenance.Plan(ctx, o.Options, c, &o.output, o.maintenance)
 	}
-	var infos []*resource.Info
-	if o.preview.given() {
-		var err error
-		if infos, err = o.preview.read(o.Options); err != nil {
-			return err
-		}
-	}
 	groups, err := groupNames(names)
+	if err != nil {
+		return err
+	}
+	infos, err := o.preview.read(o.Options)
 	if err != nil {
 		return err
 	}
@@ -102,6 +99,11 @@ func (o *options) run(ctx context.Context, c client.WithWatch, names []string) e
 		list, err := o.planGroups(ctx, c, groups, infos)
 		return o.print(list, func(text *cmdutil.Text) { drawGroups(text, list.Items) }, err, list.Changes())
 	}
+	return o.planSetsAndGroups(ctx, c, names, infos)
+}
+
+// planSetsAndGroups shows what would change for MachineSets and, unless MachineSets or files are given, for all NodeGroups.
+func (o *options) planSetsAndGroups(ctx context.Context, c client.WithWatch, names []string, infos []*resource.Info) error {
 	list, err := o.planSets(ctx, c, names, infos)
 	if len(names) == 0 && len(infos) == 0 && (err == nil || cmdutil.IsNotServed(err)) {
 		list.NodeGroups, err = o.planAllGroups(ctx, c, err)

@@ -56,8 +56,11 @@ type manifest struct {
 	content *unstructured.Unstructured
 }
 
-// read returns the objects of the files.
+// read returns the objects of the files; nil without files.
 func (p *preview) read(o *cmdutil.Options) ([]*resource.Info, error) {
+	if !p.given() {
+		return nil, nil
+	}
 	files := p.files.ToOptions()
 	builder := resource.NewBuilder(o.Config).Local().Unstructured()
 	if at := slices.Index(files.Filenames, "-"); at >= 0 {

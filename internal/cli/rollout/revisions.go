@@ -18,9 +18,6 @@ import (
 	"github.com/drover-io/drover/internal/rollout/history"
 )
 
-// defaultNamespace is where the manifests install Drover.
-const defaultNamespace = "drover-system"
-
 // historyFlags say where the revisions are. They are looked for in Drover's namespace alone: users who may write in others must not decide what nodes
 // carry.
 type historyFlags struct {
@@ -28,7 +25,8 @@ type historyFlags struct {
 }
 
 func (f *historyFlags) addFlags(command *cobra.Command) {
-	command.Flags().StringVar(&f.namespace, "drover-namespace", defaultNamespace, "Namespace that Drover is installed in, where it keeps the revisions")
+	command.Flags().StringVar(&f.namespace, "drover-namespace", cmdutil.DroverNamespace,
+		"Namespace that Drover is installed in, where it keeps the revisions")
 }
 
 // subject is an object with its history.

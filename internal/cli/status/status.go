@@ -90,30 +90,37 @@ func (o *options) run(ctx context.Context, c client.WithWatch, names []string) e
 // a user may read one only.
 func (o *options) observe(ctx context.Context, c client.Reader, names []string) (view.StatusList, error) {
 	sets, groups := split(names)
-	list := view.NewStatusList(plan.Objects{}, plan.Survey{})
-	var unknown error
+	list, notServed := view.NewStatusList(plan.Objects{}, plan.Survey{}), error(nil)
 	if len(sets) > 0 || len(groups) == 0 {
-		objects, err := o.Objects(ctx, c)
+		var err error
+		list, err = o.observeSets(ctx, c, sets)
 		if err != nil && (len(sets) > 0 || !cmdutil.IsNotServed(err)) {
 			return list, cmdutil.SuggestGroup(ctx, c, err, sets...)
 		}
-		survey, failure := o.Survey(objects, &o.protect, sets)
-		if failure != nil {
-			return list, cmdutil.SuggestGroup(ctx, c, failure, sets...)
-		}
-		list, unknown = view.NewStatusList(objects, survey), err
+		notServed = err
 	}
 	if len(sets) > 0 && len(groups) == 0 {
 		return list, nil
 	}
-	all, err := cmdutil.List[*v1alpha1.NodeGroup](ctx, c, "")
-	if err != nil && (len(groups) > 0 || unknown != nil && !cmdutil.IsNotServed(err)) {
+	err := addGroups(ctx, c, &list, groups)
+	if notServed != nil && cmdutil.IsNotServed(err) {
+		return list, notServed
+	}
+	// Beside MachineSets, NodeGroups are left out where they cannot be read.
+	if notServed != nil || len(groups) > 0 {
 		return list, err
 	}
-	if err != nil && unknown != nil {
-		return list, unknown
+	return list, nil
+}
+
+// observeSets returns the status of the chosen MachineSets, or of all.
+func (o *options) observeSets(ctx context.Context, c client.Reader, names []string) (view.StatusList, error) {
+	objects, err := o.Objects(ctx, c)
+	if err != nil {
+		return view.NewStatusList(plan.Objects{}, plan.Survey{}), err
 	}
-	return list, addGroups(&list, all, groups)
+	survey, err := o.Survey(objects, &o.protect, names)
+	return view.NewStatusList(objects, survey), err
 }
 
 // split returns the names of MachineSets and those of NodeGroups.
@@ -129,7 +136,11 @@ func split(names []string) (sets, groups []string) {
 }
 
 // addGroups adds the chosen NodeGroups, or all.
-func addGroups(list *view.StatusList, all []*v1alpha1.NodeGroup, chosen []string) error {
+func addGroups(ctx context.Context, c client.Reader, list *view.StatusList, chosen []string) error {
+	all, err := cmdutil.List[*v1alpha1.NodeGroup](ctx, c, "")
+	if err != nil {
+		return err
+	}
 	known := make([]string, len(all))
 	for i, group := range all {
 		known[i] = group.Name

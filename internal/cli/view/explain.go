@@ -3,6 +3,7 @@ package view
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -43,7 +44,7 @@ const (
 	OwnerMachine Owner = "Machine"
 	// OwnerNodeGroup: Drover, from the NodeGroup.
 	OwnerNodeGroup Owner = "NodeGroup"
-	// OwnerRecord: Drover; the annotation is an ownership record.
+	// OwnerRecord: Drover; the annotation is an ownership record, or another one that Drover keeps for itself.
 	OwnerRecord Owner = "Record"
 	// OwnerLegacy: managed-node-metadata-operator, by its annotation; Drover takes it over.
 	OwnerLegacy Owner = "Legacy"
@@ -229,7 +230,7 @@ func (e *explainer) entry(kind ownership.Kind, key string, live map[string]strin
 
 func (e *explainer) owner(entry Entry) Owner {
 	switch {
-	case isRecord(entry):
+	case e.isRecord(entry):
 		return OwnerRecord
 	case e.released(entry):
 		return OwnerReleased
@@ -249,10 +250,23 @@ func (e *explainer) owner(entry Entry) Owner {
 	return OwnerOther
 }
 
-// isRecord reports whether an entry is one of the annotations that record ownership.
-func isRecord(entry Entry) bool {
+// DroverManager is the field manager of what Drover writes to Nodes as declared.
+const DroverManager = "drover-metadata"
+
+func onlyDrover(managers []Manager) bool {
+	return len(managers) > 0 && !slices.ContainsFunc(managers, func(m Manager) bool { return m.Name != DroverManager })
+}
+
+// LeftByDrover reports whether an entry is Drover's writing, and Drover does not own it any more. Of a taint, the writers do not say that.
+func (e *Entry) LeftByDrover() bool {
+	return e.Owner == OwnerOther && e.Kind != ownership.Taint && onlyDrover(e.Managers)
+}
+
+// isRecord reports whether an entry is one of the annotations that record ownership, or another one that Drover keeps for itself.
+func (e *explainer) isRecord(entry Entry) bool {
 	records := []string{ownership.AnnotationRecord, ownership.AnnotationGroupRecord, ownership.AnnotationCustomLabels}
-	return entry.Kind == ownership.Annotation && slices.Contains(records, entry.Key)
+	kept := strings.HasPrefix(entry.Key, "drover.dev/") && onlyDrover(e.managers.of(entry.Kind, entry.Key)) && !e.record.Of(entry.Kind).Has(entry.Key)
+	return entry.Kind == ownership.Annotation && (slices.Contains(records, entry.Key) || kept && !e.ofGroup.Of(entry.Kind).Has(entry.Key))
 }
 
 // released reports whether Drover removed an entry recently. With another value than then, it is another writer's.

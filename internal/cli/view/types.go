@@ -16,6 +16,8 @@ type VersionInfo struct {
 	TypeMeta
 	Version string `json:"version"`
 	Commit  string `json:"commit"`
+	// OperatorVersion is the version of the operator, or its image; empty where it is unknown.
+	OperatorVersion string `json:"operatorVersion,omitempty"`
 }
 
 // orNone returns nil for the zero value.

@@ -17,6 +17,7 @@ import (
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/ownership"
 	"github.com/drover-io/drover/internal/paused"
+	"github.com/drover-io/drover/internal/status"
 )
 
 // Annotations of a declaration. Paused is read on MachineSet, Machine and Node; the others on the MachineSet.
@@ -101,7 +102,7 @@ func (d *Declaration) validated(kind ownership.Kind, entries map[string]string) 
 	valid := make(map[string]string, len(entries))
 	for _, key := range slices.Sorted(maps.Keys(entries)) {
 		if found := validate(kind, key, entries[key]); len(found) > 0 {
-			d.problem(kind, key, Invalid, "%s %q is left out: %s", kind, key, strings.Join(found, "; "))
+			d.problem(kind, key, Invalid, "%s %q is left out: %s", kind, key, status.Faults(found))
 			continue
 		}
 		valid[key] = entries[key]
@@ -149,7 +150,7 @@ func (d *Declaration) taints(taints []corev1.Taint) map[string]string {
 		first, repeated := valid[id]
 		switch {
 		case len(invalid) > 0:
-			d.problem(ownership.Taint, id, Invalid, "taint %q is left out: %s", id, strings.Join(invalid, "; "))
+			d.problem(ownership.Taint, id, Invalid, "taint %q is left out: %s", id, status.Faults(invalid))
 		case repeated:
 			d.problem(ownership.Taint, id, Duplicate,
 				"taint %q is declared more than once; the first value %q counts, %q is left out", id, first, taint.Value)

@@ -10,6 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/drover-io/drover/internal/status"
 )
 
 // LabelPrefix is the prefix of the labels that keep a node in its paused MachineConfigPool, one for each rule.
@@ -20,7 +22,7 @@ const LabelPrefix = "mutexrule.openshift-optional.skrzypek.io/"
 func LabelKey(rule types.NamespacedName) (string, error) {
 	key := LabelPrefix + rule.Name + "." + rule.Namespace
 	if faults := validation.IsQualifiedName(key); len(faults) > 0 {
-		return "", fmt.Errorf("MutexRule %s: its name and namespace make the label %s: %s", rule, key, strings.Join(faults, "; "))
+		return "", fmt.Errorf("MutexRule %s: its name and namespace make the label %s: %s", rule, key, status.Faults(faults))
 	}
 	return key, nil
 }

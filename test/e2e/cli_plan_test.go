@@ -63,14 +63,3 @@ func TestPlanPreview(t *testing.T) {
 		t.Errorf("the preview has changed the cluster: %+v", got)
 	}
 }
-
-func TestMissingMachineAPI(t *testing.T) {
-	p := newMachineSet(t, 0, nil)
-	// A path that the API server does not know stands for a cluster without the CRDs.
-	config := env.Admin()
-	config.Host += "/nosuch"
-	got := p.droverAs(kubeconfigOf(t, config, nil), "plan")
-	if got.code != 1 || !strings.Contains(got.errors, "install its CRDs") {
-		t.Errorf("%+v", got)
-	}
-}

@@ -14,7 +14,7 @@ func TestPlugin(t *testing.T) {
 	s := newScenario(t, scenarioOptions{late: true, pool: pausedMCP})
 	name := s.Name + "/run"
 	s.changeRule("rule0", func(rule *v1alpha1.MutexRule) { rule.Spec.JobSpec = jobSpec("300ms") })
-	s.run(t, 0, "would do nothing", "upgrade", "plan", name)
+	s.run(t, 1, "would do nothing", "upgrade", "plan", name)
 	s.operator = s.Operator(harness.Options{})
 	s.run(t, 0, "suspended", "upgrade", "suspend", name)
 	s.run(t, 0, "is already suspended", "upgrade", "suspend", name)

@@ -48,7 +48,7 @@ func newPlanCommand(shared *cmdutil.Options) *cobra.Command {
 		Long: `Preview a run: the nodes in their order, their Jobs, and the changes of MachineConfigPools and their selectors. The command changes
 nothing.
 
-Exit codes: 0 the run would do what the command shows, 1 the run would do nothing because something is wrong with it, or an error.`,
+Exit codes: 0 the run would do what the command shows, 1 the run would do nothing, as the plan says, or an error.`,
 		Example: `  # Show what a run would do
   kubectl drover upgrade plan workers`,
 		Args:              oneRun,
@@ -77,7 +77,7 @@ func (o *planOptions) run(ctx context.Context, c client.Client, run *mutex.Mutex
 		return err
 	}
 	if len(document.Faults) > 0 {
-		return fmt.Errorf("MutexRunConfig %s/%s would do nothing: correct what is wrong with it first", run.Namespace, run.Name)
+		return fmt.Errorf("MutexRunConfig %s/%s would do nothing; the plan says why", run.Namespace, run.Name)
 	}
 	return nil
 }

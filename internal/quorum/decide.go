@@ -73,7 +73,8 @@ func withDoubtful(denial string, doubtful []string) string {
 	}
 	named := strings.Join(doubtful[:min(len(doubtful), maxNamed)], ", ")
 	return denial + fmt.Sprintf("; %d do not count because they run no static Pod of kube-apiserver or etcd: %s; "+
-		"if they do not belong to the control plane, remove the labels %s and %s from them", len(doubtful), named, nodestate.LabelControlPlane, nodestate.LabelMaster)
+		"if they do not belong to the control plane, remove the labels %s and %s from them",
+		len(doubtful), named, nodestate.LabelControlPlane, nodestate.LabelMaster)
 }
 
 // maxNamed is how many nodes that do not count a denial names.

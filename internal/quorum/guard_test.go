@@ -55,8 +55,8 @@ func reader(funcs interceptor.Funcs, objects ...client.Object) client.Reader {
 
 func TestCheck_MembersWithEitherLabel(t *testing.T) {
 	nodes := []client.Object{
-		controlPlane("a", nodestate.LabelMaster), controlPlane("b", nodestate.LabelControlPlane), controlPlane("c", nodestate.LabelMaster, nodestate.LabelControlPlane),
-		controlPlane("worker", "node-role.kubernetes.io/worker"),
+		controlPlane("a", nodestate.LabelMaster), controlPlane("b", nodestate.LabelControlPlane),
+		controlPlane("c", nodestate.LabelMaster, nodestate.LabelControlPlane), controlPlane("worker", "node-role.kubernetes.io/worker"),
 	}
 	guard := New(reader(interceptor.Funcs{}, nodes...), &served{answers: []error{absent}})
 	for _, name := range []string{"a", "b", "c"} {
@@ -180,7 +180,9 @@ func TestCheck_LeasesForbidden(t *testing.T) {
 		}
 		return c.List(ctx, l, o...)
 	}}
-	nodes := []client.Object{controlPlane("a", nodestate.LabelMaster), controlPlane("b", nodestate.LabelMaster), controlPlane("c", nodestate.LabelMaster)}
+	nodes := []client.Object{
+		controlPlane("a", nodestate.LabelMaster), controlPlane("b", nodestate.LabelMaster), controlPlane("c", nodestate.LabelMaster),
+	}
 	guard := New(reader(forbidden, nodes...), &served{answers: []error{absent}})
 	_, err := guard.Check(t.Context(), controlPlane("a", nodestate.LabelMaster))
 	const want = "spare node a: listing the leases of nodes: leases.coordination.k8s.io is forbidden"

@@ -39,8 +39,8 @@ func TestGuard_LeasesOfOtherControlPlaneNodes(t *testing.T) {
 		{"the lease has no holder: allowed", leaseOf("b", "", now), false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			guard := New(reader(interceptor.Funcs{}, controlPlane("a", nodestate.LabelMaster), controlPlane("b", nodestate.LabelMaster), controlPlane("c", nodestate.LabelMaster),
-				controlPlane("worker"), c.lease), &served{answers: []error{absent}})
+			guard := New(reader(interceptor.Funcs{}, controlPlane("a", nodestate.LabelMaster), controlPlane("b", nodestate.LabelMaster),
+				controlPlane("c", nodestate.LabelMaster), controlPlane("worker"), c.lease), &served{answers: []error{absent}})
 			denial, err := guard.Check(t.Context(), controlPlane("a", nodestate.LabelMaster))
 			if err != nil || (denial != "") != c.denied || c.denied && !strings.Contains(denial, `control-plane node b, held by "drover-machines"`) {
 				t.Errorf("denial %q, error %v", denial, err)

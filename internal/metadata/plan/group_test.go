@@ -99,19 +99,49 @@ func member() *corev1.Node {
 	return applyToNode(node, &decision)
 }
 
+// groupCase is a Node, its NodeGroup and the one that its record names, and what the Node has when the decision is carried out.
+type groupCase struct {
+	node            *corev1.Node
+	group, recorded *v1alpha1.NodeGroup
+	change          func(*GroupInput)
+	want            string
+	state           State
+	owned           string
+}
+
+// check decides, and once more when the decision is carried out: then nothing is to be written.
+func (c *groupCase) check(t *testing.T) {
+	in := groupInput(c.node, c.group, c.recorded)
+	if c.change != nil {
+		c.change(&in)
+	}
+	decision := DecideGroup(in)
+	after := applyToNode(c.node, &decision)
+	if got := labelsOf(after); got != c.want || decision.Settled != c.state {
+		t.Errorf("labels %q, want %q; state %s, want %s; problems %v", got, c.want, decision.Settled, c.state, decision.Problems)
+	}
+	record, err := ownership.ParseGroupRecord(after.Annotations[ownership.AnnotationGroupRecord])
+	if owned := strings.Join(record.Labels.Sorted(), " "); err != nil || owned != c.owned {
+		t.Errorf("owned are %q, want %q (%v)", owned, c.owned, err)
+	}
+	again := groupInput(after, c.group, c.group)
+	if c.change != nil {
+		c.change(&again)
+	}
+	if c.group == nil {
+		again = groupInput(after, nil, nil)
+	}
+	if next := DecideGroup(again); next.Change.Write {
+		t.Errorf("the next decision writes %v", next.Change)
+	}
+}
+
 func TestDecideGroup(t *testing.T) {
 	remove := func(group *v1alpha1.NodeGroup) *v1alpha1.NodeGroup {
 		group.Spec.Metadata.OnRelease = v1alpha1.ReleaseRemove
 		return group
 	}
-	for name, c := range map[string]struct {
-		node            *corev1.Node
-		group, recorded *v1alpha1.NodeGroup
-		change          func(*GroupInput)
-		want            string
-		state           State
-		owned           string
-	}{
+	for name, c := range map[string]*groupCase{
 		"first write": {
 			node: nodeWith("theirs=1"), group: newGroup("a", "team=blue"),
 			want: "team=blue theirs=1", state: Synced, owned: "team",
@@ -188,32 +218,7 @@ func TestDecideGroup(t *testing.T) {
 			want: "team=blue theirs=1", state: RefusedState, owned: "team theirs",
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			in := groupInput(c.node, c.group, c.recorded)
-			if c.change != nil {
-				c.change(&in)
-			}
-			decision := DecideGroup(in)
-			after := applyToNode(c.node, &decision)
-			if got := labelsOf(after); got != c.want || decision.Settled != c.state {
-				t.Errorf("labels %q, want %q; state %s, want %s; problems %v", got, c.want, decision.Settled, c.state, decision.Problems)
-			}
-			record, err := ownership.ParseGroupRecord(after.Annotations[ownership.AnnotationGroupRecord])
-			if owned := strings.Join(record.Labels.Sorted(), " "); err != nil || owned != c.owned {
-				t.Errorf("owned are %q, want %q (%v)", owned, c.owned, err)
-			}
-			// The next decision changes nothing.
-			again := groupInput(after, c.group, c.group)
-			if c.change != nil {
-				c.change(&again)
-			}
-			if c.group == nil {
-				again = groupInput(after, nil, nil)
-			}
-			if next := DecideGroup(again); next.Change.Write {
-				t.Errorf("the next decision writes %v", next.Change)
-			}
-		})
+		t.Run(name, c.check)
 	}
 }
 
@@ -335,7 +340,8 @@ func TestGroupDeclarationOf_Deselects(t *testing.T) {
 			group.Spec.Nodes = c.nodes
 			node, key := nodeWith("pool=a"), strings.Split(c.label, "=")[0]
 			in := groupInput(node, group, nil)
-			in.Protected = ownership.NewProtected(ownership.Protected{}, ownership.Protected{Labels: []string{nodestate.LabelControlPlane, nodestate.LabelMaster}})
+			roles := ownership.Protected{Labels: []string{nodestate.LabelControlPlane, nodestate.LabelMaster}}
+			in.Protected = ownership.NewProtected(ownership.Protected{}, roles)
 			decision := DecideGroup(in)
 			after := applyToNode(node, &decision)
 			if _, kept := after.Labels[key]; kept != c.kept || after.Labels["team"] != "blue" {

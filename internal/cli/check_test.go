@@ -90,6 +90,7 @@ func TestCheck(t *testing.T) {
 		"elsewhere":        {func(i *installed) { i.deployment.Namespace = "other" }, exitError, "--drover-namespace"},
 		"no leader":        {func(i *installed) { i.lease.Spec.HolderIdentity = nil }, exitError, "no replica leads"},
 		"leader gone":      {func(i *installed) { i.lease.Spec.RenewTime.Time = testTime.Add(-time.Hour) }, exitError, "drover-1 ended 59m ago"},
+		"forged leader":    {func(i *installed) { i.lease.Spec.HolderIdentity = new("../../secrets_x") }, exitError, "which is no Pod"},
 		"no report":        {func(i *installed) { delete(i.paths, report) }, exitOK, "which capabilities run is unknown"},
 		"not ready":        {func(i *installed) { i.paths[report] = "[-]caches failed: x\ncapability a: off\n" }, exitError, "[-]caches failed: x"},
 		"another version":  {func(i *installed) { i.paths[report] = "drover: v9\n" }, exitOK, "version v9; the plugin is devel"},

@@ -9,6 +9,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -76,6 +77,11 @@ func (s *survey) leader(ctx context.Context) (pod string) {
 		ended := lease.Spec.RenewTime.Add(time.Duration(ptr.Deref(lease.Spec.LeaseDurationSeconds, 0)) * time.Second)
 		if s.Now().After(ended) {
 			s.add("leader", view.CheckFailed, "no replica leads: Lease %s/%s of %s ended %s ago", s.namespace, leaseName, pod, cmdutil.Age(s.Now(), ended))
+			return ""
+		}
+		if len(validation.IsDNS1123Subdomain(pod)) > 0 {
+			// The name becomes a part of the path of a request that is made with the user's rights.
+			s.add("leader", view.CheckFailed, "Lease %s/%s is held by %q, which is no Pod", s.namespace, leaseName, pod)
 			return ""
 		}
 		s.add("leader", view.CheckOK, "%s", pod)

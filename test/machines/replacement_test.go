@@ -318,14 +318,20 @@ func TestReplacement_Held(t *testing.T) {
 	suspend := func(suspended bool) {
 		harness.Update(w, func(string) *v1alpha1.NodeGroup { return r.group() }, p.Name, func(group *v1alpha1.NodeGroup) { group.Spec.Suspend = suspended })
 	}
+	suspended := func(outdated int32) {
+		t.Helper()
+		r.Eventually(fmt.Sprintf("the group is suspended with %d outdated Machines", outdated), func() error {
+			if status := r.group().Status; status.Outdated != outdated || status.Phase != v1alpha1.PhaseSuspended {
+				return fmt.Errorf("it says %s", harness.JSON(status))
+			}
+			return nil
+		})
+	}
 	suspend(true)
+	// Events of the group and of its MachineSet have no order between them.
+	suspended(0)
 	r.setTemplate(newImage)
-	r.Eventually("the group counts the outdated Machines", func() error {
-		if status := r.group().Status; status.Outdated != 3 || status.Phase != v1alpha1.PhaseSuspended {
-			return fmt.Errorf("it says %s", harness.JSON(status))
-		}
-		return nil
-	})
+	suspended(3)
 	w.Merge(w.Machine(old[1].Name), `{"metadata":{"annotations":{"drover.dev/skip-replacement":""}}}`)
 	p.Runs(3)
 	for _, machine := range p.Machines() {

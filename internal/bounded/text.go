@@ -10,3 +10,15 @@ func Text(text string, limit int) string {
 	}
 	return fmt.Sprintf("(%d bytes, of which at most %d are read)", len(text), limit)
 }
+
+// MaxAnnotation is the number of bytes beyond which the value of an annotation cannot be valid, unless its reader names another bound.
+const MaxAnnotation = 1 << 10
+
+// Annotations returns keys of annotations that a cache keeps, each with MaxAnnotation.
+func Annotations(keys ...string) map[string]int {
+	limits := make(map[string]int, len(keys))
+	for _, key := range keys {
+		limits[key] = MaxAnnotation
+	}
+	return limits
+}

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
+	"github.com/drover-io/drover/internal/bounded"
 	"github.com/drover-io/drover/internal/healthcheck/plan"
 	"github.com/drover-io/drover/internal/machineapi"
 	"github.com/drover-io/drover/internal/machineapi/lookup"
@@ -32,6 +33,12 @@ func Index(ctx context.Context, indexer client.FieldIndexer) error { return look
 // Kinds lists what the controller watches, and MachineSets, which it only reads.
 func Kinds() []client.Object {
 	return []client.Object{&machinev1beta1.MachineHealthCheck{}, &machinev1beta1.Machine{}, &corev1.Node{}, &machinev1beta1.MachineSet{}}
+}
+
+// Annotations are those that the caches of these kinds keep, with the number of bytes beyond which a value cannot be valid.
+func Annotations() map[string]int {
+	return bounded.Annotations(plan.SkipAnnotation, plan.ClusterAPISkipAnnotation, plan.StrategyAnnotation, plan.ExternalAnnotation,
+		plan.MaxInFlightAnnotation, plan.IntervalAnnotation)
 }
 
 // sources are the controller's watches, each with its reason.

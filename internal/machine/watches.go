@@ -18,8 +18,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"github.com/drover-io/drover/internal/bounded"
 	"github.com/drover-io/drover/internal/drain"
 	"github.com/drover-io/drover/internal/drain/engine"
+	"github.com/drover-io/drover/internal/machine/plan"
 	"github.com/drover-io/drover/internal/machineapi/lookup"
 	"github.com/drover-io/drover/internal/nodelease"
 	"github.com/drover-io/drover/internal/nodelink"
@@ -46,6 +48,12 @@ func Index(ctx context.Context, indexer client.FieldIndexer) error {
 // Kinds lists what the controller watches.
 func Kinds() []client.Object {
 	return append(engine.Kinds(), &machinev1beta1.Machine{}, &corev1.Node{}, &coordinationv1.Lease{})
+}
+
+// Annotations are those that the caches of these kinds keep, with the number of bytes beyond which a value cannot be valid.
+func Annotations() map[string]int {
+	return bounded.Annotations(plan.AnnotationExclude, plan.AnnotationInstanceState, plan.AnnotationDrainTimeout, plan.AnnotationSkipQuorum,
+		plan.AnnotationNodeDeletionTimeout)
 }
 
 // sources are the controller's watches, each with its reason.

@@ -2,7 +2,11 @@
 // MachineSet, and which Node a Machine names. It imports no client.
 package machineapi
 
-import machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+import (
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+
+	"github.com/drover-io/drover/internal/bounded"
+)
 
 // DeleteAnnotation marks the Machine of a MachineSet that is to be deleted next; its value does not matter. OldDeleteAnnotation is its former name.
 const (
@@ -49,4 +53,21 @@ func HasFailed(machine *machinev1beta1.Machine) bool {
 // IsInPhaseFailed reports whether a Machine is in the phase Failed, which it does not leave.
 func IsInPhaseFailed(machine *machinev1beta1.Machine) bool {
 	return machine.Status.Phase != nil && *machine.Status.Phase == machinev1beta1.PhaseFailed
+}
+
+// Annotations are those of Machines and MachineSets that caches keep, with the number of bytes beyond which a value cannot be valid.
+func Annotations() map[string]int {
+	return bounded.Annotations(DeleteAnnotation, OldDeleteAnnotation, TemplateHashAnnotation, RestartedAtAnnotation, ReplacingAnnotation,
+		SkipReplacementAnnotation, CreatedForAnnotation, RequestedAnnotation)
+}
+
+// SetAnnotations are those of MachineSets alone that caches keep: beyond its number of bytes a value of Drover's own records cannot be valid, and one
+// for cluster-autoscaler is not written.
+func SetAnnotations() map[string]int {
+	limits := bounded.Annotations(ReachedReplicasAnnotation, MinSizeAnnotation, MaxSizeAnnotation, AutoscalerAnnotation)
+	limits[CapacityAnnotation], limits[CapacityCopyAnnotation] = MaxCapacityRecord, MaxCapacityRecord
+	for _, key := range CapacityAnnotations() {
+		limits[key] = MaxCapacityValue
+	}
+	return limits
 }

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"github.com/drover-io/drover/internal/bounded"
 	"github.com/drover-io/drover/internal/machineapi/lookup"
 	"github.com/drover-io/drover/internal/machineset/plan"
 	"github.com/drover-io/drover/internal/watch"
@@ -34,6 +35,9 @@ func Index(ctx context.Context, indexer client.FieldIndexer) error {
 func Kinds() []client.Object {
 	return []client.Object{&machinev1beta1.MachineSet{}, &machinev1beta1.Machine{}, &corev1.Node{}}
 }
+
+// Annotations are those that the caches of these kinds keep, with the number of bytes beyond which a value cannot be valid.
+func Annotations() map[string]int { return bounded.Annotations(plan.AttemptAnnotation) }
 
 // sources are the controller's watches, each with its reason.
 func (r *Reconciler) sources(cache ctrlcache.Cache) []source.Source {

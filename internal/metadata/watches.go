@@ -19,10 +19,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
+	"github.com/drover-io/drover/internal/bounded"
 	"github.com/drover-io/drover/internal/machineapi"
 	"github.com/drover-io/drover/internal/machineapi/lookup"
 	"github.com/drover-io/drover/internal/metadata/plan"
+	"github.com/drover-io/drover/internal/ownership"
 	"github.com/drover-io/drover/internal/rollout"
+	"github.com/drover-io/drover/internal/rollout/history"
 	"github.com/drover-io/drover/internal/watch"
 )
 
@@ -34,6 +37,13 @@ func Index(ctx context.Context, indexer client.FieldIndexer) error {
 // Kinds lists what the controller watches.
 func Kinds() []client.Object {
 	return []client.Object{&machinev1beta1.MachineSet{}, &machinev1beta1.Machine{}, &corev1.Node{}}
+}
+
+// Annotations are those that the caches of these kinds keep, with the number of bytes beyond which a value cannot be valid.
+func Annotations() map[string]int {
+	limits := bounded.Annotations(history.AnnotationCause, plan.AnnotationConflictPolicy)
+	limits[ownership.AnnotationRecord], limits[plan.AnnotationSetOnceTaints] = ownership.MaxRecordBytes, 16<<10
+	return limits
 }
 
 // sources are the controller's watches, each with its reason.

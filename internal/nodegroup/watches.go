@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
+	"github.com/drover-io/drover/internal/bounded"
 	"github.com/drover-io/drover/internal/machineapi"
 	"github.com/drover-io/drover/internal/members"
 	metadataplan "github.com/drover-io/drover/internal/metadata/plan"
@@ -30,6 +31,11 @@ import (
 // Kinds lists what the capability watches whether Machines are served or not; Own lists those of them that no other capability watches.
 func Kinds() []client.Object {
 	return []client.Object{&v1alpha1.NodeGroup{}, &corev1.Node{}, &coordinationv1.Lease{}}
+}
+
+// Annotations are those that the caches of these kinds keep, with the number of bytes beyond which a value cannot be valid.
+func Annotations() map[string]int {
+	return map[string]int{v1alpha1.AnnotationResume: bounded.MaxAnnotation, v1alpha1.AnnotationConfirm: 32 << 10}
 }
 
 // Own lists the kinds that only this capability watches.

@@ -30,6 +30,7 @@ import (
 	"github.com/drover-io/drover/internal/drain"
 	"github.com/drover-io/drover/internal/drain/engine"
 	"github.com/drover-io/drover/internal/nodelease"
+	"github.com/drover-io/drover/internal/upgrade"
 	upgradeplan "github.com/drover-io/drover/internal/upgrade/plan"
 )
 
@@ -124,10 +125,10 @@ func cacheOptions(namespace string, makesMachines bool) cache.Options {
 			&mutex.MutexRule{}:                   {Transform: trim(trimMeta[*mutex.MutexRule])},
 			&mutex.MutexTarget{}:                 {Transform: trim(trimMeta[*mutex.MutexTarget])},
 			&mutex.MutexRunConfig{}:              {Transform: trim(trimMeta[*mutex.MutexRunConfig])},
-			&mcfgv1.MachineConfigPool{}:          {Transform: trim(trimPool)},
-			&configv1.ClusterVersion{}:           {Transform: trim(trimClusterVersion)},
+			&mcfgv1.MachineConfigPool{}:          {Transform: trim(upgrade.TrimPool)},
+			&configv1.ClusterVersion{}:           {Transform: trim(keepAnnotations(upgrade.TrimClusterVersion))},
 			// Of all the Jobs of a cluster those alone that a run has made.
-			&batchv1.Job{}: {Label: madeByRuns(), Transform: trim(trimJob)},
+			&batchv1.Job{}: {Label: madeByRuns(), Transform: trim(keepAnnotations(upgrade.TrimJob))},
 			// The heartbeats of all nodes are leases, too. A lease is updated as a whole, so nothing of it that others write may be dropped.
 			&coordinationv1.Lease{}: {
 				Field: fields.OneTermEqualSelector("metadata.namespace", nodelease.Namespace()), Transform: cache.TransformStripManagedFields(),

@@ -1,79 +1,41 @@
 package operator
 
 import (
+	"maps"
 	"sync"
 
-	configv1 "github.com/openshift/api/config/v1"
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
-	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	drover "github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/bounded"
 	"github.com/drover-io/drover/internal/compact"
-	healthcheckplan "github.com/drover-io/drover/internal/healthcheck/plan"
-	machineplan "github.com/drover-io/drover/internal/machine/plan"
+	"github.com/drover-io/drover/internal/healthcheck"
+	"github.com/drover-io/drover/internal/machine"
 	"github.com/drover-io/drover/internal/machineapi"
-	machinesetplan "github.com/drover-io/drover/internal/machineset/plan"
-	metadataplan "github.com/drover-io/drover/internal/metadata/plan"
+	"github.com/drover-io/drover/internal/machineset"
+	"github.com/drover-io/drover/internal/metadata"
+	"github.com/drover-io/drover/internal/nodegroup"
 	"github.com/drover-io/drover/internal/nodelink"
-	"github.com/drover-io/drover/internal/ownership"
 	"github.com/drover-io/drover/internal/paused"
-	"github.com/drover-io/drover/internal/rollout/history"
 	"github.com/drover-io/drover/internal/undecodable"
-	upgradeplan "github.com/drover-io/drover/internal/upgrade/plan"
+	"github.com/drover-io/drover/internal/upgrade"
 )
 
-// maxAnnotation is how long a cached annotation can be, in bytes. No valid value of those that are cached is longer, unless cachedAnnotations
-// names another bound.
-const maxAnnotation = 1 << 10
-
 // cachedAnnotations are the annotations that Drover reads from its cache, with the number of bytes beyond which a value cannot be valid. Those of
-// Nodes, Pods and MachineConfigPools are not among them: see trimNode, engine.TrimPod and trimPool.
-var cachedAnnotations = map[string]int{
-	paused.Annotation:           maxAnnotation,
-	paused.ClusterAPIAnnotation: maxAnnotation,
-	undecodable.Annotation:      undecodable.MaxValue,
+// Nodes, Pods and MachineConfigPools are not among them: see compact.Node, engine.TrimPod and upgrade.TrimPool.
+var cachedAnnotations = allOf(bounded.Annotations(paused.Annotation, paused.ClusterAPIAnnotation),
+	map[string]int{undecodable.Annotation: undecodable.MaxValue}, machineapi.Annotations(), machine.Annotations(), machineset.Annotations(),
+	healthcheck.Annotations(), metadata.Annotations(), nodegroup.Annotations(), upgrade.Annotations())
 
-	ownership.AnnotationRecord:            ownership.MaxRecordBytes,
-	drover.AnnotationResume:               maxAnnotation,
-	drover.AnnotationConfirm:              32 << 10,
-	history.AnnotationCause:               maxAnnotation,
-	metadataplan.AnnotationConflictPolicy: maxAnnotation,
-	metadataplan.AnnotationSetOnceTaints:  16 << 10,
-
-	machineplan.AnnotationExclude:             maxAnnotation,
-	machineplan.AnnotationInstanceState:       maxAnnotation,
-	machineplan.AnnotationDrainTimeout:        maxAnnotation,
-	machineplan.AnnotationSkipQuorum:          maxAnnotation,
-	machineplan.AnnotationNodeDeletionTimeout: maxAnnotation,
-	machineapi.DeleteAnnotation:               maxAnnotation,
-	machineapi.OldDeleteAnnotation:            maxAnnotation,
-	machineapi.TemplateHashAnnotation:         maxAnnotation,
-	machineapi.RestartedAtAnnotation:          maxAnnotation,
-	machineapi.ReplacingAnnotation:            maxAnnotation,
-	machineapi.SkipReplacementAnnotation:      maxAnnotation,
-	machineapi.CreatedForAnnotation:           maxAnnotation,
-	machinesetplan.AttemptAnnotation:          maxAnnotation,
-	healthcheckplan.SkipAnnotation:            maxAnnotation,
-	healthcheckplan.ClusterAPISkipAnnotation:  maxAnnotation,
-	healthcheckplan.StrategyAnnotation:        maxAnnotation,
-	healthcheckplan.ExternalAnnotation:        maxAnnotation,
-	healthcheckplan.MaxInFlightAnnotation:     maxAnnotation,
-	healthcheckplan.IntervalAnnotation:        maxAnnotation,
-	machineapi.RequestedAnnotation:            maxAnnotation,
-
-	upgradeplan.AnnotationNode:    maxAnnotation,
-	upgradeplan.AnnotationNodeUID: maxAnnotation,
-	upgradeplan.AnnotationRule:    maxAnnotation,
-	upgradeplan.AnnotationVersion: maxAnnotation,
-	upgradeplan.AnnotationAttempt: maxAnnotation,
-	// On a MachineConfig it is an annotation.
-	upgradeplan.LabelVersion: maxAnnotation,
+func allOf(some ...map[string]int) map[string]int {
+	all := map[string]int{}
+	for _, limits := range some {
+		maps.Copy(all, limits)
+	}
+	return all
 }
 
 // trim makes a transform of the cache from a function that drops what Drover does not read of a kind. Every write that is computed from a cached
@@ -95,6 +57,14 @@ func trimMeta[T client.Object](object T) {
 	trimAnnotations(object)
 }
 
+// keepAnnotations drops the annotations that Drover does not read, and what a function drops.
+func keepAnnotations[T client.Object](drop func(T)) func(T) {
+	return func(object T) {
+		trimAnnotations(object)
+		drop(object)
+	}
+}
+
 func trimAnnotations(object client.Object) {
 	var kept map[string]string
 	for key, value := range object.GetAnnotations() {
@@ -108,38 +78,6 @@ func trimAnnotations(object client.Object) {
 		kept[key] = bounded.Text(value, limit)
 	}
 	object.SetAnnotations(kept)
-}
-
-// trimJob keeps whose a Job is and how it ended.
-func trimJob(job *batchv1.Job) {
-	labels := map[string]string{}
-	for _, key := range []string{upgradeplan.LabelRun, upgradeplan.LabelKind} {
-		if value, there := job.Labels[key]; there {
-			labels[key] = value
-		}
-	}
-	trimMeta(job)
-	job.Labels, job.OwnerReferences = labels, nil
-	job.Spec = batchv1.JobSpec{TTLSecondsAfterFinished: job.Spec.TTLSecondsAfterFinished}
-	job.Status = batchv1.JobStatus{Conditions: job.Status.Conditions}
-}
-
-// trimPool drops what the machine-config-operator counts. Annotations stay: a patch that adds the first one creates the map, and has to know
-// whether there is one. Only administrators of the cluster write these objects.
-func trimPool(pool *mcfgv1.MachineConfigPool) {
-	pool.Status = mcfgv1.MachineConfigPoolStatus{}
-	pool.Spec.Configuration = mcfgv1.MachineConfigPoolStatusConfiguration{}
-}
-
-// trimClusterVersion keeps which version the cluster aims at and how far it is.
-func trimClusterVersion(version *configv1.ClusterVersion) {
-	trimMeta(version)
-	version.Spec = configv1.ClusterVersionSpec{DesiredUpdate: version.Spec.DesiredUpdate}
-	status := configv1.ClusterVersionStatus{Desired: configv1.Release{Version: version.Status.Desired.Version}}
-	if history := version.Status.History; len(history) > 0 {
-		status.History = []configv1.UpdateHistory{{State: history[0].State, Version: history[0].Version}}
-	}
-	version.Status = status
 }
 
 // trimNodeOfMachine keeps, beyond what compact.Node keeps, what the machine controllers read: by the addresses a Machine finds its Node, and by the
@@ -170,19 +108,8 @@ func trimMachine(machine *machinev1beta1.Machine) {
 	}
 }
 
-// setAnnotations are the annotations of MachineSets alone that Drover reads from its cache, with the number of bytes beyond which a value of its own
-// records cannot be valid, and those for cluster-autoscaler are not written.
-var setAnnotations = func() map[string]int {
-	limits := map[string]int{
-		machineapi.CapacityAnnotation: machineapi.MaxCapacityRecord, machineapi.CapacityCopyAnnotation: machineapi.MaxCapacityRecord,
-		machineapi.ReachedReplicasAnnotation: maxAnnotation,
-		machineapi.MinSizeAnnotation:         maxAnnotation, machineapi.MaxSizeAnnotation: maxAnnotation, machineapi.AutoscalerAnnotation: maxAnnotation,
-	}
-	for _, key := range machineapi.CapacityAnnotations() {
-		limits[key] = machineapi.MaxCapacityValue
-	}
-	return limits
-}()
+// setAnnotations are those of MachineSets alone.
+var setAnnotations = machineapi.SetAnnotations()
 
 // trimMachineSetMeta drops the annotations of a MachineSet that Drover does not read.
 func trimMachineSetMeta(set *machinev1beta1.MachineSet) {

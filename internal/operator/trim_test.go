@@ -144,7 +144,7 @@ func TestTrimJob_KeepsWhatDecides(t *testing.T) {
 	job.Spec.TTLSecondsAfterFinished = new(int32(3))
 	job.Spec.Template.Spec.Containers = []corev1.Container{{Name: "c"}}
 	job.Status.Conditions, job.Status.Active = []batchv1.JobCondition{{Type: batchv1.JobComplete}}, 1
-	job = trimmed(t, trimJob, job)
+	job = trimmed(t, keepAnnotations(upgrade.TrimJob), job)
 	if len(job.Labels) != 1 || job.Annotations["upgrade.drover.dev/rule"] != "a/b" || *job.Spec.TTLSecondsAfterFinished != 3 ||
 		len(job.Status.Conditions) != 1 || job.Spec.Template.Spec.Containers != nil || job.CreationTimestamp.IsZero() {
 		t.Errorf("%+v", job)
@@ -156,7 +156,7 @@ func TestTrimClusterVersion_KeepsWhatDecides(t *testing.T) {
 	version.Spec.DesiredUpdate = &configv1.Update{Version: "4.20.1"}
 	version.Status.Desired.Version = "4.20.0"
 	version.Status.History = []configv1.UpdateHistory{{Version: "4.20.0", State: configv1.CompletedUpdate}, {Version: "4.19.0"}}
-	version = trimmed(t, trimClusterVersion, version)
+	version = trimmed(t, keepAnnotations(upgrade.TrimClusterVersion), version)
 	if version.Spec.DesiredUpdate == nil || version.Status.Desired.Version != "4.20.0" || len(version.Status.History) != 1 ||
 		version.Status.History[0].State != configv1.CompletedUpdate || version.Generation != 3 {
 		t.Errorf("%+v", version)

@@ -20,6 +20,7 @@ import (
 
 	drover "github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/api/mutex/v1alpha1"
+	"github.com/drover-io/drover/internal/bounded"
 	"github.com/drover-io/drover/internal/nodelease"
 	"github.com/drover-io/drover/internal/upgrade/plan"
 	"github.com/drover-io/drover/internal/watch"
@@ -38,6 +39,13 @@ func Own() []client.Object {
 
 // Kinds lists what the controllers watch.
 func Kinds() []client.Object { return append(Own(), &corev1.Node{}, &coordinationv1.Lease{}) }
+
+// Annotations are those that the caches of these kinds keep, with the number of bytes beyond which a value cannot be valid.
+func Annotations() map[string]int {
+	return bounded.Annotations(plan.AnnotationNode, plan.AnnotationNodeUID, plan.AnnotationRule, plan.AnnotationVersion, plan.AnnotationAttempt,
+		// On a MachineConfig it is an annotation.
+		plan.LabelVersion)
+}
 
 // requests returns the objects to reconcile after an event.
 type requests func(ctx context.Context) []reconcile.Request

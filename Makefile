@@ -121,6 +121,10 @@ bench-rollouts: build ## Measure roll-outs of 500, 2000 and 5000 Machines (BENCH
 bench-scale: build ## Measure clusters of 5,000 and 20,000 Machines with all capabilities (40 minutes for SIZES=20000), and of STATIC=50000,100000 without heartbeats.
 	$(call BENCH,scale,bench-scale) -sizes '$(if $(SIZES)$(STATIC),$(SIZES),5000,20000)' -static '$(STATIC)'
 
+.PHONY: bench-platform
+bench-platform: build ## Measure Drover's own platform code: the operator with and without its parts, with 5,000 and 20,000 Machines (BENCH_SIZES=5000).
+	$(call BENCH,platform,bench-platform) $(if $(BENCH_SIZES),-sizes $(BENCH_SIZES))
+
 .PHONY: bench-nodegroups
 bench-nodegroups: build ## Measure roll-outs of a NodeGroup of 5000 Nodes (BENCH_NODEGROUPS="-nodes 500"), and decisions about its budget.
 	$(call BENCH,nodegroups,bench-nodegroups) $(BENCH_NODEGROUPS)

@@ -34,6 +34,7 @@ func scenarios() []scenario {
 	return []scenario{
 		{"rollouts", "roll-outs of labels, annotations and taints to the Machines of a MachineSet, beside bare writers", 5, rollouts},
 		{"scale", "roll-outs, restarts, kubectl drover and memory on large clusters with all capabilities", 1, scale},
+		{"platform", "the operator with and without parts of its own platform code", 3, platform},
 		{"nodegroups", "roll-outs to the Nodes of a NodeGroup, beside bare writers", 5, nodegroups},
 		{"drains", "drains of many nodes, beside what PodDisruptionBudgets allow and beside kubectl drain", 2, drains},
 		{"machines", "the creation and deletion of Machines, beside bare writers and a client of the vCenter", 2, machines},

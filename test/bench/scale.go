@@ -94,28 +94,32 @@ func (f *fleet) partRollout(ctx context.Context) error {
 // changeLeader measures the time from the end of the leader until another replica counts all Machines as synced.
 func (f *fleet) changeLeader(ctx context.Context, aims scaleAims) error {
 	return f.withSynced(ctx, nil, func(_ context.Context, leader *operator, _ time.Time) error {
-		launched, err := f.launch(ctx, f.args...)
-		if err != nil {
-			return err
-		}
-		next := &operator{Operator: launched}
-		defer func() { _ = next.Stop() }()
-		if err := next.Ready(ctx); err != nil {
-			return err
-		}
-		var at time.Time
-		m, err := f.measure(ctx, next.PID, harness.User, func() error {
-			if err := leader.Signal(syscall.SIGTERM); err != nil {
-				return err
-			}
-			at, err = f.synced(ctx, next)
-			return err
-		})
-		if err != nil {
-			return err
-		}
-		f.column.add("change of the leader", at.Sub(m.begun).Seconds(), inSeconds, atMost(aims.leader))
-		f.column.add("change of the leader: writes", float64(len(m.requests.writes())), count, exactly(0))
-		return nil
+		change, err := f.succeed(ctx, leader)
+		f.column.add("change of the leader", change.seconds, inSeconds, atMost(aims.leader))
+		f.column.add("change of the leader: writes", float64(len(change.requests.writes())), count, exactly(0))
+		return err
 	})
+}
+
+// succeed ends the leader, and measures how long it takes until another replica counts all Machines as synced.
+func (f *fleet) succeed(ctx context.Context, leader *operator) (m span, err error) {
+	launched, err := f.launch(ctx, f.args...)
+	if err != nil {
+		return m, err
+	}
+	next := &operator{Operator: launched}
+	defer func() { _ = next.Stop() }()
+	if err := next.Ready(ctx); err != nil {
+		return m, err
+	}
+	var at time.Time
+	m, err = f.measure(ctx, next.PID, harness.User, func() error {
+		if err := leader.Signal(syscall.SIGTERM); err != nil {
+			return err
+		}
+		at, err = f.synced(ctx, next)
+		return err
+	})
+	m.seconds = at.Sub(m.begun).Seconds()
+	return m, err
 }

@@ -23,9 +23,9 @@ type Capacity struct {
 	Resources corev1.ResourceList
 	// GPU is what the Node has of one type of GPU.
 	GPU GPU
-	// Labels are those that the Node gets from the platform: instance type, architecture, operating system, zone, region.
+	// Labels are the Node labels that the platform sets: instance type, architecture, operating system, zone, region.
 	Labels map[string]string
-	// Taints are those that the Node registers with, beyond those of the MachineSet's template.
+	// Taints are the taints that the Node registers with, in addition to the taints of the MachineSet's template.
 	Taints []corev1.Taint
 	// CSILimits are how many volumes a Node can attach, by the name of the CSI driver.
 	CSILimits map[string]int32

@@ -17,10 +17,10 @@ import (
 )
 
 // Actuator creates, gets and deletes the instance of one Machine. Drover calls it from many goroutines at the same time, but never twice at the same
-// time for one Machine. A slow call delays no other Machine. An actuator must not change the Machine, which is the cache's own. The Machine has all
-// its annotations as long as those that Drover does not read have at most 8 KiB together, and none of these otherwise: the author of a Machine must
-// not be able to fill the memory. An actuator returns what it has found out, and Drover writes it to the Machine in one guarded patch. After a crash
-// Drover makes the same call again: an actuator finds its instance by the Machine's name or UID, which it has put on the instance.
+// time for one Machine. A slow call delays no other Machine. An actuator must not change the Machine, which belongs to the cache. Annotations that
+// Drover does not read are all kept if they have at most 8 KiB together; otherwise all of them are dropped, so that the author of a Machine cannot
+// fill the memory. An actuator returns what it has found out, and Drover writes it to the Machine in one guarded patch. After a crash Drover makes
+// the same call again: an actuator finds its instance by the Machine's name or UID, which it has put on the instance.
 type Actuator interface {
 	// Create makes the instance. When there is one already it returns that and makes none. An error made with InvalidConfiguration is for
 	// good: the Machine goes to phase Failed and stays there; any other is tried again, later and later, or when RequeueAfter says.
@@ -52,7 +52,7 @@ const (
 type Instance struct {
 	// ProviderID is Node.spec.providerID of the Node that the instance becomes. Once it is known it may not change.
 	ProviderID string
-	// Addresses are those of the instance; by the internal ones a Node is found that has no providerID.
+	// Addresses are the instance's addresses. Drover finds a Node without a providerID by the internal addresses.
 	Addresses []corev1.NodeAddress
 	// State is how it is.
 	State InstanceState

@@ -22,7 +22,7 @@ type Subject struct {
 	Actuator provider.Actuator
 	// Machine returns a Machine of that name whose instance can be made. It exists in the cluster if the provider needs that.
 	Machine func(t *testing.T, name string) *machinev1beta1.Machine
-	// Invalid returns one that can never become an instance; nil when there is no such thing.
+	// Invalid returns a Machine that can never become an instance; nil when the provider has no such Machines.
 	Invalid func(t *testing.T, name string) *machinev1beta1.Machine
 	// Sized is a Machine whose capacity is known, and Capacity that capacity; nil where the provider knows no capacities.
 	Sized    func(t *testing.T) *machinev1beta1.Machine

@@ -1,5 +1,5 @@
-// Package kubemark is a provider whose Machines are hollow nodes: Pods of the cluster that Drover runs in, in each of which a real kubelet, with
-// a container runtime that runs nothing, registers a Node. It speaks the API of OpenShift's kubemark actuator.
+// Package kubemark is a provider whose Machines are hollow nodes: Pods of the cluster that Drover runs in. In each Pod a real kubelet registers a
+// Node; its container runtime runs nothing. The provider speaks the API of OpenShift's kubemark actuator.
 package kubemark
 
 import (
@@ -51,8 +51,7 @@ func Provider() provider.Provider {
 	}
 }
 
-// NewActuator returns one that works with a client, and a reader of Nodes; config says where the hollow nodes find the API server, and program what
-// they run.
+// NewActuator returns an Actuator. nodes reads Nodes, config says where the hollow nodes find the API server, and program is what they run.
 func NewActuator(
 	core corev1client.CoreV1Interface, nodes client.Reader, config *rest.Config, program Program, clock clock.PassiveClock,
 ) *Actuator {
@@ -153,7 +152,7 @@ func (a *Actuator) Get(ctx context.Context, machine *machinev1beta1.Machine) (*p
 	return &provider.Instance{ProviderID: ProviderID(machine.Name), State: provider.Terminating, LookAgain: soonest}, nil
 }
 
-// look is what there is to say of a Pod. One that does not run yet may wait for its Secret.
+// look returns the instance of a Pod. If the Pod may be waiting for its Secret, look creates the Secret.
 func (a *Actuator) look(
 	ctx context.Context, machine *machinev1beta1.Machine, spec *ProviderSpec, pod *corev1.Pod,
 ) (*provider.Instance, error) {
@@ -175,7 +174,7 @@ func (a *Actuator) look(
 	case state == provider.Terminating, state == provider.Running && pod.Status.PodIP == "":
 		instance.LookAgain = soonest
 	case waits:
-		// One that has waited for an hour is not looked at every second.
+		// The longer the Pod has waited, the less often it is observed.
 		instance.LookAgain = min(max(a.clock.Since(pod.CreationTimestamp.Time)/8, soonest), latest)
 	}
 	return instance, nil
@@ -239,7 +238,7 @@ func onlyThis(object metav1.Object) metav1.DeleteOptions {
 	return metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}}
 }
 
-// ours reports whether an object is of the Machine, and not of one that had its name before.
+// ours reports whether an object belongs to this Machine, and not to an earlier Machine with the same name.
 func ours(object metav1.Object, machine *machinev1beta1.Machine) bool {
 	return object.GetAnnotations()[AnnotationMachine] == string(machine.UID)
 }

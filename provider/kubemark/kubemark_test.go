@@ -278,7 +278,7 @@ func TestItsEnd(t *testing.T) {
 	}
 }
 
-// A Machine whose Pod is gone has lost its instance, though the Secret is there still; one that is deleted has not ended before that is.
+// A Machine whose Pod is gone has lost its instance, even if the Secret still exists. A deleted Machine is terminating until its Secret is gone.
 func TestALostPodLeavesItsSecret(t *testing.T) {
 	s := newStage(t)
 	machine := s.machine("m", "")

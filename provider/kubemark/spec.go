@@ -17,7 +17,8 @@ import (
 	"github.com/drover-io/drover/provider"
 )
 
-// GroupVersion is that of ProviderSpec and ProviderStatus: OpenShift's kubemark actuator had it, and its manifests go on to work.
+// GroupVersion is the API group and version of ProviderSpec and ProviderStatus. OpenShift's kubemark actuator used the same, so its manifests keep
+// working.
 var GroupVersion = schema.GroupVersion{Group: "kubemarkproviderconfig.k8s.io", Version: "v1alpha1"}
 
 // The names of the two kinds, which are OpenShift's, too.
@@ -38,7 +39,7 @@ type ProviderSpec struct {
 	metav1.TypeMeta `json:",inline"`
 	// Metadata is read and not used: OpenShift's kind has it.
 	Metadata metav1.ObjectMeta `json:"metadata,omitzero"`
-	// Image is that of the provider's options, or empty: the author of a Machine does not choose what the Pod runs.
+	// Image is empty or equals the image in the provider's options: the author of a Machine does not choose what the Pod runs.
 	Image string `json:"image,omitempty"`
 	// TurnUnhealthyAfter has the Node turn NotReady permanently after HealthyDuration.
 	TurnUnhealthyAfter bool `json:"turnUnhealthyAfter,omitempty"`
@@ -56,7 +57,7 @@ type ProviderSpec struct {
 
 	// Namespace is where the Pods are; empty is kubemark-actuator.
 	Namespace string `json:"namespace,omitempty"`
-	// Command is that of the provider's options, or empty, for the same reason.
+	// Command is empty or equals the command in the provider's options, for the same reason.
 	Command []string `json:"command,omitempty"`
 	// Resources are the Pod's own; empty asks for 40m of CPU and 100M of memory.
 	Resources corev1.ResourceRequirements `json:"resources,omitzero"`
@@ -69,7 +70,7 @@ type ProviderSpec struct {
 	// NodeSelector and Tolerations say on which real nodes the Pod may run. It never runs on a hollow one.
 	NodeSelector map[string]string   `json:"nodeSelector,omitempty"`
 	Tolerations  []corev1.Toleration `json:"tolerations,omitempty"`
-	// Labels and Taints are what the Node registers with. Those of the instance type, the region and the zone go to the Machine, too.
+	// Labels and Taints are what the Node registers with. The labels for the instance type, the region and the zone are also set on the Machine.
 	Labels map[string]string `json:"labels,omitempty"`
 	Taints []corev1.Taint    `json:"taints,omitempty"`
 }

@@ -35,7 +35,7 @@ func Provider() provider.Provider {
 	}
 }
 
-// NewActuator makes one that reads and writes Nodes with a client.
+// NewActuator returns an Actuator that reads and writes Nodes with a client.
 func NewActuator(client client.Client, clock clock.PassiveClock) *Actuator {
 	return &Actuator{client, clock}
 }
@@ -161,7 +161,7 @@ func (a *Actuator) instance(
 		changes = append(changes, made.Add(vanishes))
 	}
 	if len(changes) > 0 {
-		// One that is due is looked at at once.
+		// A change that is already due is made at once.
 		instance.LookAgain = max(slices.MinFunc(changes, time.Time.Compare).Sub(a.clock.Now()), time.Millisecond)
 	}
 	return instance, nil

@@ -13,7 +13,7 @@ import (
 	"github.com/drover-io/drover/provider"
 )
 
-// GroupVersion is that of ProviderSpec and ProviderStatus.
+// GroupVersion is the API group and version of ProviderSpec and ProviderStatus.
 var GroupVersion = schema.GroupVersion{Group: "kwok.provider.drover.dev", Version: "v1alpha1"}
 
 // ProviderSpec is spec.providerSpec.value of a Machine that kwok plays.

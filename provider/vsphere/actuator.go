@@ -93,7 +93,7 @@ func terminal(err error) error {
 	return err
 }
 
-// Get returns the virtual machine. One that is not powered on yet counts as none, so that Create is called again.
+// Get returns the virtual machine. A new virtual machine that is not powered on yet counts as missing, so that Create is called again.
 func (a *Actuator) Get(ctx context.Context, machine *machinev1beta1.Machine) (*provider.Instance, error) {
 	deleting := machine.DeletionTimestamp != nil
 	t, err := a.target(ctx, machine)
@@ -301,7 +301,7 @@ func (a *Actuator) prepare(ctx context.Context, t *target, vm *vcenter.VM) (*bri
 	return in, err
 }
 
-// tagsOf returns the tags of the virtual machine: those of the Machine, and that of its cluster if the vCenter has it.
+// tagsOf returns the tags for the virtual machine: the tags in the providerSpec, and the cluster's tag if the vCenter has it.
 func (a *Actuator) tagsOf(ctx context.Context, t *target) ([]string, error) {
 	tags := t.spec.TagIDs
 	cluster := t.machine.Labels[labelCluster]

@@ -14,8 +14,8 @@ import (
 
 var _ provider.CapacityProvider = (*Actuator)(nil)
 
-// Capacity returns the size of the virtual machines of a MachineSet: that of the providerSpec, and of the template where the providerSpec has zero. A
-// vCenter is asked only for the template, and its answer is kept.
+// Capacity returns the size of the virtual machines of a MachineSet. A size that is zero in the providerSpec comes from the template. A vCenter is
+// asked only for the template, and its answer is kept.
 func (a *Actuator) Capacity(ctx context.Context, set *machinev1beta1.MachineSet) (*provider.Capacity, error) {
 	spec, err := specOf(&set.Spec.Template.Spec.ProviderSpec)
 	if err != nil {

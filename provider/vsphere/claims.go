@@ -144,10 +144,11 @@ func (a *Actuator) claim(ctx context.Context, machine *machinev1beta1.Machine, w
 	return existing, err
 }
 
-// isOwn reports whether a claim is a Machine's: the Machine controls it, or no object does and it is labelled with its UID, or is what the
-// providerSpec says, which is nil for any. Claims without a controller are left by a deletion that orphans, and made by the installer of OpenShift
-// (https://github.com/openshift/machine-api-operator/blob/951196122/pkg/util/ipam/util.go). Those of a Machine that has been restored from a
-// backup are controlled by the UID that it had before.
+// isOwn reports whether a claim belongs to a Machine. A claim with a controller belongs to the Machine if the controller is this Machine or, when the
+// Machine has been restored from a backup, a Machine with the same name and the UID from before the restore. A claim without a controller belongs to
+// the Machine whose UID is in its label. Without the label, the claim belongs to the Machine if it has no owner and asks for wanted's pool; a nil
+// wanted matches no claim. Deletions that orphan leave claims without a controller, and the installer of OpenShift creates such claims
+// (https://github.com/openshift/machine-api-operator/blob/951196122/pkg/util/ipam/util.go).
 func (a *Actuator) isOwn(machine *machinev1beta1.Machine, existing *unstructured.Unstructured, wanted *claim) bool {
 	controller := metav1.GetControllerOf(existing)
 	switch {
@@ -175,8 +176,8 @@ func (a *Actuator) adoptClaim(ctx context.Context, machine *machinev1beta1.Machi
 	return nil
 }
 
-// setOwner makes a claim that of a Machine. The finalizer keeps it: to block the deletion of its owner Drover would need to be allowed to set
-// finalizers of Machines.
+// setOwner makes a Machine the owner of a claim. The finalizer protects the claim. Drover does not set blockOwnerDeletion, because this would require
+// permission to set finalizers of Machines.
 func setOwner(object *unstructured.Unstructured, machine *machinev1beta1.Machine) {
 	controllerutil.AddFinalizer(object, claimFinalizer)
 	labels := map[string]string{}
@@ -219,9 +220,9 @@ func (a *Actuator) createClaim(ctx context.Context, machine *machinev1beta1.Mach
 // labelMachine has the UID of the Machine that a claim is for: its providerSpec may have changed since.
 const labelMachine = "vsphere.drover.dev/machine"
 
-// ownClaims returns the claims of a Machine: those that its providerSpec says, which may have been created by machine-api-operator, and those that
-// are labelled. An API server that does not know claims has none; for a Machine that was created with claims that is an error, because their API is
-// being installed anew, and the addresses would never be released.
+// ownClaims returns the claims of a Machine: the claims that its providerSpec names, which machine-api-operator may have created, and the claims with
+// its label. If the API server does not know claims, there are none. For a Machine that was created with claims that is an error: the API is being
+// reinstalled, and the addresses would never be released.
 func (a *Actuator) ownClaims(
 	ctx context.Context, machine *machinev1beta1.Machine, spec *machinev1beta1.VSphereMachineProviderSpec,
 ) ([]*unstructured.Unstructured, error) {
@@ -279,8 +280,8 @@ func (a *Actuator) hasClaims(ctx context.Context, machine *machinev1beta1.Machin
 	return false, err
 }
 
-// releaseClaims lets the addresses of a Machine go whose virtual machine is gone. The claims are deleted with the Machine. spec is nil for one that
-// is invalid.
+// releaseClaims releases the addresses of a Machine whose virtual machine is gone. The claims are deleted with the Machine. spec is nil if it is
+// invalid.
 func (a *Actuator) releaseClaims(ctx context.Context, machine *machinev1beta1.Machine, spec *machinev1beta1.VSphereMachineProviderSpec) error {
 	claims, err := a.ownClaims(ctx, machine, spec)
 	if err != nil {

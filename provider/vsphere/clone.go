@@ -35,7 +35,7 @@ type cloneInput struct {
 	extra    map[string]string
 }
 
-// cloneSpec returns what the vCenter is asked for. The instance UUID is the Machine's UID, by which the virtual machine is found again.
+// cloneSpec returns the request for the vCenter. The instance UUID is the Machine's UID, so that Drover finds the virtual machine again.
 func cloneSpec(in *cloneInput) (*types.VirtualMachineCloneSpec, error) {
 	if err := checkHardware(in.machine.Name, in.template); err != nil {
 		return nil, err

@@ -21,7 +21,7 @@ func TestConformance(t *testing.T) {
 			spec.Template = ""
 			return f.machine(name, spec)
 		},
-		// The disk is that of the template.
+		// The size of the disk comes from the template.
 		Sized: func(_ *testing.T) *machinev1beta1.Machine {
 			spec := f.site.ProviderSpec()
 			spec.DiskGiB = 0

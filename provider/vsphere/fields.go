@@ -13,7 +13,7 @@ import (
 // fields are the names of an object's fields, each with the names in its object or in the objects of its list; nil for other values.
 type fields map[string]fields
 
-// fieldsOfSpec are those of a VSphereMachineProviderSpec that count.
+// fieldsOfSpec are the fields of a VSphereMachineProviderSpec that Drover reads.
 var fieldsOfSpec = fields{
 	"template": nil, "snapshot": nil, "cloneMode": nil, "numCPUs": nil, "numCoresPerSocket": nil, "memoryMiB": nil, "diskGiB": nil, "tagIDs": nil,
 	"userDataSecret": {"name": nil}, "credentialsSecret": {"name": nil},
@@ -41,8 +41,8 @@ func decode(raw []byte, into any) error {
 	return kjson.UnmarshalCaseSensitivePreserveInts(text, into)
 }
 
-// named returns a value with the canonical names of its fields. If two names differ only in their case, which the policies deny, the one that is
-// last in the order of their bytes counts.
+// named returns a value with the canonical names of its fields. If two names differ only in their case, which the policies deny, the last in byte
+// order counts.
 func (f fields) named(value any) any {
 	switch value := value.(type) {
 	case []any:

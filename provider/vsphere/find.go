@@ -42,8 +42,9 @@ func (t *target) find(ctx context.Context) (*vcenter.VM, error) {
 	return nil, nil
 }
 
-// find returns the virtual machine of a Machine; nil if it has none. It is an error if another vCenter has it, or may have it: that of a Machine with
-// a providerID must be somewhere, unless it was seen last where it is not now. Where it was seen last is recorded in the Machine.
+// find returns the virtual machine of a Machine; nil if it has none. find returns an error if another vCenter has the virtual machine, or may have
+// it. If a Machine has a providerID, its virtual machine must exist somewhere, unless it was seen last in this vCenter. The Machine's status records
+// the vCenter that showed the virtual machine last.
 func (a *Actuator) find(ctx context.Context, t *target) (*vcenter.VM, error) {
 	vm, err := t.find(ctx)
 	switch {
@@ -67,8 +68,9 @@ func (a *Actuator) find(ctx context.Context, t *target) (*vcenter.VM, error) {
 	})
 }
 
-// checkRecordedIsGone returns an error unless the virtual machine is gone that is recorded in a Machine, and that the vCenter does not show: the
-// credentials may be those of another user since. A connection that has shown it notices itself when it does not any more.
+// checkRecordedIsGone returns an error if the vCenter does not show the virtual machine that the Machine's status records, and it still exists or the
+// vCenter cannot be asked. The credentials may belong to another user now. If the current connection has shown the virtual machine before, the
+// connection itself notices when the virtual machine becomes hidden.
 func (a *Actuator) checkRecordedIsGone(ctx context.Context, t *target) error {
 	status := statusOf(t.machine)
 	if status.VirtualMachine == "" || status.InstanceID == nil || !strings.EqualFold(status.Server, t.vcenter.Server()) ||

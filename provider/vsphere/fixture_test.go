@@ -29,7 +29,7 @@ import (
 	"github.com/drover-io/drover/test/vcenter"
 )
 
-// namespace is that of the Machines.
+// namespace is the namespace of the Machines.
 const namespace = "conformance"
 
 // fixture is an Actuator beside a vCenter that drover-sandbox plays, as a process of its own: the simulator is not free of data races.

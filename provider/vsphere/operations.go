@@ -24,8 +24,8 @@ const lookAgain = 30 * time.Second
 // The delays after an operation has failed: the first one, which doubles, and the longest. Most of what fails lasts until a person mends it.
 const firstRetry, lastRetry = 5 * time.Second, 5 * time.Minute
 
-// operations are the creations and deletions that are under way, one for each Machine at most, and those that have failed, until they are tried
-// again. They do not occupy a worker of Drover. What they have reached is seen in the vCenter: after a crash the next one goes on from there.
+// operations are the creations and deletions under way, at most one for each Machine, and the failed ones until they are tried again. They do not
+// occupy a worker of Drover. Progress is visible in the vCenter: after a crash the next operation continues from there.
 type operations struct {
 	changed func(uid string)
 	clock   clock.PassiveClock
@@ -49,7 +49,7 @@ const (
 // operation is one of them.
 type operation struct {
 	purpose purpose
-	// generation is that of its Machine.
+	// generation is the Machine's generation when the operation began.
 	generation int64
 	// cause is why the attempt before has failed; nil if there was none.
 	cause error
@@ -57,7 +57,7 @@ type operation struct {
 	mu sync.Mutex
 	// stage says what it waits for.
 	stage string
-	// task is that of the clone.
+	// task is the ID of the clone task.
 	task string
 	// note is what a user should know about the virtual machine that has been created.
 	note  string
@@ -214,7 +214,7 @@ func (op *operation) isFor(machine *machinev1beta1.Machine, purpose purpose) boo
 	return op.purpose == purpose && op.generation == machine.Generation
 }
 
-// follow makes an operation the next attempt after one that has failed.
+// follow makes an operation the next attempt after a failed operation.
 func (op *operation) follow(last *operation) {
 	last.mu.Lock()
 	defer last.mu.Unlock()
@@ -292,7 +292,7 @@ type machineNames struct {
 	// aliases are the instance UUIDs of virtual machines whose Machines have been restored from a backup and have other UIDs since, by the UIDs.
 	// names has both.
 	aliases map[string]string
-	// seen are the vCenters in which their virtual machines were seen last.
+	// seen are the vCenters that showed the virtual machines last, by the Machines' UIDs.
 	seen   map[string]*vcenter.VCenter
 	report func(types.NamespacedName)
 }
@@ -323,7 +323,7 @@ func (m *machineNames) remove(machine *machinev1beta1.Machine) {
 	delete(m.names, uid)
 }
 
-// has reports whether a virtual machine with an instance UUID is that of a Machine.
+// has reports whether the virtual machine with an instance UUID belongs to a Machine.
 func (m *machineNames) has(instanceUUID string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -63,7 +63,7 @@ const (
 	optionMaxClones      = "maxClones"
 )
 
-// defaultOptions are those of OpenShift.
+// defaultOptions returns the options for OpenShift.
 func defaultOptions() Options {
 	return Options{
 		CloudConfig: types.NamespacedName{Namespace: "openshift-config-managed", Name: "kube-cloud-config"}, CloudConfigKey: "cloud.conf",

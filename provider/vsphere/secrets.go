@@ -58,7 +58,7 @@ func (a *Actuator) cloudConfig(ctx context.Context) (*cloudConfig, error) {
 	})
 }
 
-// credentials reads those of a vCenter.
+// credentials reads the credentials for a vCenter from a Secret.
 func (a *Actuator) credentials(ctx context.Context, namespace, name, server string) (vcenter.Credentials, error) {
 	secret, err := a.secret(ctx, namespace, name)
 	if err != nil {

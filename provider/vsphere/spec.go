@@ -17,7 +17,7 @@ import (
 
 const kindSpec = "VSphereMachineProviderSpec"
 
-// groups are those that the providerSpec may be of; versions are not looked at.
+// groups are the API groups that a providerSpec may have. The version does not matter.
 var groups = []string{"machine.openshift.io", "vsphereprovider.openshift.io"}
 
 // kinds are what the provider serves.
@@ -28,7 +28,7 @@ func kinds() (kinds []schema.GroupKind) {
 	return kinds
 }
 
-// Defaults of the providerSpec, those of machine-api-operator:
+// Defaults of the providerSpec, the same as in machine-api-operator:
 // https://github.com/openshift/machine-api-operator/blob/951196122/pkg/webhooks/machine_webhook.go
 const (
 	defaultUserData    = "worker-user-data"

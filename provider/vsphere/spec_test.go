@@ -26,7 +26,7 @@ func validSpec() *machinev1beta1.VSphereMachineProviderSpec {
 	}
 }
 
-// TestValidate: the texts are those of machine-api-operator.
+// TestValidate: the messages are the same as in machine-api-operator.
 func TestValidate(t *testing.T) {
 	disk := func(change func(*machinev1beta1.VSphereDisk)) func(*machinev1beta1.VSphereMachineProviderSpec) {
 		return func(s *machinev1beta1.VSphereMachineProviderSpec) { change(&s.DataDisks[0]) }
@@ -133,8 +133,8 @@ func TestOptionsOf(t *testing.T) {
 	}
 }
 
-// TestSpecOf_Case: fields count without regard to their case, as in machine-api-operator, also in one that is wrong. kind and apiVersion, by which
-// the admission policies find it, count as they are written.
+// TestSpecOf_Case: the case of field names does not matter, as in machine-api-operator, even if the providerSpec is invalid. The case of kind and
+// apiVersion does matter, because the admission policies find the providerSpec by them.
 func TestSpecOf_Case(t *testing.T) {
 	raw := `{"Kind": "VSphereMachineProviderSpec", "apiVersion": "machine.openshift.io/v1beta1", "Template": "t", "numcpus": 4, "memorymib": 16384,
 		"diskgib": 120, "Workspace": {"Server": "vcenter", "resourcepool": "/dc1/host/c/Resources/p", "work\u017fpace": "x"}, "\u017fnapshot": "s",

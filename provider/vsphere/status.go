@@ -12,7 +12,7 @@ import (
 	"github.com/drover-io/drover/provider"
 )
 
-// Types, reasons and messages of the conditions in status.providerStatus. The types and reasons are those of the API of OpenShift.
+// Types, reasons and messages of the conditions in status.providerStatus. The types and reasons come from the API of OpenShift.
 const (
 	conditionCreation = string(machinev1beta1.MachineCreation)
 	conditionAddress  = string(machinev1beta1.IPAddressClaimedCondition)
@@ -34,7 +34,7 @@ const maxMessage = 1024
 type providerStatus struct {
 	machinev1beta1.VSphereMachineProviderStatus `json:",inline"`
 
-	// Server is the vCenter in which the virtual machine was seen last; empty if it was not, or machine-api-operator has written the status since.
+	// Server is the vCenter that showed the virtual machine last; empty if none did, or if machine-api-operator has written the status since.
 	Server string `json:"server,omitempty"`
 	// VirtualMachine is what identifies it in that vCenter, such as vm-123: another user may not be shown a virtual machine that exists.
 	VirtualMachine string `json:"virtualMachine,omitempty"`
@@ -50,7 +50,7 @@ func statusOf(machine *machinev1beta1.Machine) *providerStatus {
 	return status
 }
 
-// set sets a condition. One that is true already keeps its message.
+// set sets a condition. A condition that is already true keeps its message.
 func (s *providerStatus) set(kind string, value metav1.ConditionStatus, reason, message string, now metav1.Time) {
 	if value == metav1.ConditionTrue && meta.IsStatusConditionTrue(s.Conditions, kind) {
 		return
@@ -73,7 +73,7 @@ func (s *providerStatus) raw() (*runtime.RawExtension, error) {
 // vmRecord is what is recorded of a virtual machine that is there.
 type vmRecord struct {
 	uuid, state, server, reference string
-	// task is that of its clone, and note what a user should know about it; empty if they are not known.
+	// task is the ID of the clone task, and note is what a user should know about the virtual machine; empty if they are not known.
 	task, note string
 	hasClaims  bool
 }
@@ -105,7 +105,8 @@ func waitForAddresses(machine *machinev1beta1.Machine, unbound int, now metav1.T
 	return withStatus(provider.RequeueAfter(awaitAddress, message), status)
 }
 
-// withFailure adds to an error of Create that the virtual machine is not created. One that asks to wait says nothing of that.
+// withFailure adds a condition to an error of Create: the virtual machine is not created. An error that only asks to wait does not change the
+// condition.
 func withFailure(machine *machinev1beta1.Machine, err error, now metav1.Time) error {
 	if _, waits := provider.AsRequeueAfter(err); waits || err == nil {
 		return err

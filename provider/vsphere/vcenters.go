@@ -18,7 +18,7 @@ import (
 // keepIdle is how long the session of a vCenter is kept that no Machine needs any more: its credentials have changed, or its Machines are gone.
 const keepIdle = 30 * time.Minute
 
-// vcenters are those that Machines are in, one for each endpoint and credentials.
+// vcenters are the vCenters that Machines are in, one for each endpoint and credentials.
 type vcenters struct {
 	make  func(vcenter.Endpoint, vcenter.Credentials) *vcenter.VCenter
 	clock clock.WithTicker
@@ -77,9 +77,9 @@ func (v *vcenters) hold(held *vcenter.VCenter) (release func()) {
 	return func() { change(-1) }
 }
 
-// elsewhere returns an error if another vCenter has the virtual machine of a Machine, or may have it because it cannot be asked and its server must
-// answer: its workspace has been changed, and it would be forgotten. Two names may be of the same vCenter, of which one connection hears later than
-// the other that the virtual machine is gone.
+// elsewhere returns an error if another vCenter has the virtual machine of a Machine: the workspace has been changed, and the virtual machine would
+// be forgotten. elsewhere also returns an error if another vCenter must answer and cannot be asked. Two names may mean the same vCenter; one
+// connection may then learn later than the other that the virtual machine is gone.
 func (v *vcenters) elsewhere(ctx context.Context, machine types.UID, than *vcenter.VCenter, mustAnswer func(server string) bool) error {
 	for _, other := range v.others(than) {
 		vm, err := other.Index().Get(string(machine))
@@ -87,7 +87,7 @@ func (v *vcenters) elsewhere(ctx context.Context, machine types.UID, than *vcent
 		case err != nil && mustAnswer(other.Server()):
 			return fmt.Errorf("the virtual machine of the Machine may be in vCenter %s: %w", other.Server(), err)
 		case err != nil, vm == nil, other.IsGone(ctx, vm):
-			// One that cannot be asked holds up no Machine of the others.
+			// A vCenter that cannot be asked blocks no Machine of the others.
 			continue
 		}
 		return fmt.Errorf("virtual machine %s of the Machine is in vCenter %s, not in the one that providerSpec.workspace.server says",
@@ -96,7 +96,7 @@ func (v *vcenters) elsewhere(ctx context.Context, machine types.UID, than *vcent
 	return nil
 }
 
-// isConnected reports whether a vCenter is among those that are followed.
+// isConnected reports whether Drover follows a vCenter.
 func (v *vcenters) isConnected(server string) bool {
 	return slices.ContainsFunc(v.others(nil), func(other *vcenter.VCenter) bool { return strings.EqualFold(other.Server(), server) })
 }
@@ -114,7 +114,7 @@ func (v *vcenters) others(than *vcenter.VCenter) []*vcenter.VCenter {
 	return found
 }
 
-// run lets vCenters be followed until the context ends, and ends those that are not used any more.
+// run follows vCenters until the context ends, and disconnects from unused ones.
 func (v *vcenters) run(ctx context.Context) {
 	v.mu.Lock()
 	v.ctx = ctx

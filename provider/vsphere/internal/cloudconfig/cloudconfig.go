@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Config is what the provider uses of a cloud configuration. The zero value is that of a cluster without one.
+// Config is what the provider uses of a cloud configuration. The zero value is the configuration of a cluster without one.
 type Config struct {
 	// Global counts for vCenters that have no entry of their own, and for what theirs do not set.
 	Global Server
@@ -30,7 +30,7 @@ type Server struct {
 	Port int
 	// Insecure turns the verification of the certificate off.
 	Insecure bool
-	// CAFile is a file with certificate authorities, and Thumbprint that of the certificate.
+	// CAFile is a file with certificate authorities, and Thumbprint the thumbprint of the certificate.
 	CAFile, Thumbprint string
 }
 
@@ -149,7 +149,7 @@ func (c *Config) set(section string, server *Server, key, value string) (err err
 		c.setLabel(key, value)
 	case section != "global" && section != "virtualcenter":
 	case key == "server" && section == "virtualcenter":
-		// The name of the section is that of a tenant then.
+		// The name of the section is then the name of a tenant.
 		server.Server = value
 	case key == "port":
 		server.Port, err = strconv.Atoi(value)

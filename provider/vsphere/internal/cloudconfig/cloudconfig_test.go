@@ -57,7 +57,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestFor_Global: what the entry of a vCenter does not set is that of global.
+// TestFor_Global: the global section supplies what the entry of a vCenter does not set.
 func TestFor_Global(t *testing.T) {
 	for name, text := range map[string]string{
 		"YAML": "global: {port: 8443, insecureFlag: true, caFile: /ca.pem, thumbprint: AA}\nvcenter:\n  a.example.com: {thumbprint: BB}\n",

@@ -30,7 +30,7 @@ const (
 type Address struct {
 	// Prefix is the address with the length of its network.
 	Prefix netip.Prefix
-	// Gateway is that of the network; the zero value is none.
+	// Gateway is the network's gateway; the zero value is none.
 	Gateway netip.Addr
 }
 
@@ -44,7 +44,7 @@ type Interface struct {
 type Input struct {
 	// Hostname is the name of the Machine, and InstanceID its UID.
 	Hostname, InstanceID string
-	// UserData is that of the Secret; empty for none. Format is Ignition or CloudInit; empty finds out.
+	// UserData is the user data in the Secret; empty for none. Format is Ignition or CloudInit; if it is empty, the format is detected.
 	UserData []byte
 	Format   Format
 	// Interfaces are the network interfaces, in order.

@@ -72,7 +72,7 @@ func (b *batches[K]) run(ctx context.Context) {
 	}
 }
 
-// take returns what is to be done, except what has a key of which a call is under way.
+// take returns the waiting items, except for the keys that already have a call under way.
 func (b *batches[K]) take() map[K]map[types.ManagedObjectReference][]chan error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -167,8 +167,9 @@ func (w *watcher) next(ctx context.Context) error {
 // maxChecked is how many virtual machines are looked for that are not reported any more.
 const maxChecked = 20
 
-// checkGone makes sure that virtual machines of Machines are gone that are not reported any more: after a change of permissions the vCenter shows
-// fewer of them. Those that exist are hidden; if there are more than can be looked for, none may be taken for gone.
+// checkGone verifies that virtual machines of Machines are gone when the vCenter stops reporting them: after a change of permissions the vCenter
+// reports fewer of them. A virtual machine that still exists is marked hidden. If more than maxChecked are missing and a checked one exists,
+// checkGone returns an error, so that none of them counts as gone.
 func (w *watcher) checkGone(ctx context.Context, changes map[types.ManagedObjectReference]*VM, set *types.UpdateSet) error {
 	index := w.vcenter.index
 	var missing []types.ManagedObjectReference
@@ -243,8 +244,8 @@ func (w *watcher) apply(changes map[types.ManagedObjectReference]*VM, update *ty
 	}
 }
 
-// set changes one property. What identifies a virtual machine, and how many devices it has, stays as it was if the vCenter unsets it: while the files
-// of a virtual machine are inaccessible its configuration is not reported, and it must not be taken for one that is gone.
+// set changes one property. While the files of a virtual machine are inaccessible, the vCenter does not report its configuration, but the virtual
+// machine must not count as gone. Therefore set keeps its identity and its numbers of devices when the vCenter unsets them.
 func (vm *VM) set(change *types.PropertyChange) {
 	switch change.Name {
 	case propertyName:
@@ -274,7 +275,8 @@ func (vm *VM) set(change *types.PropertyChange) {
 // The guest reports its addresses itself, and must not be able to fill the memory with them: so many are kept, and longer ones are none.
 const maxAddresses, maxAddress = 64, 64
 
-// addressesOf returns the addresses that the guest has. Those of the link, which containers have in great numbers, concern no other host.
+// addressesOf returns the addresses that the guest has. Containers have link-local addresses in great numbers; they are skipped, because they concern
+// no other host.
 func addressesOf(nics []types.GuestNicInfo) (addresses []netip.Addr) {
 	for i := range nics {
 		for _, text := range nics[i].IpAddress {

@@ -18,13 +18,13 @@ import (
 type Disk struct {
 	// Key identifies it in its virtual machine.
 	Key int32
-	// File is its datastore path; empty for one that is not in a file.
+	// File is its datastore path; empty if the disk is not in a file.
 	File string
 	// IsVolume reports that it has an identity of its own, as volumes have. The vCenter may have moved its file beside the virtual machine's.
 	IsVolume bool
 }
 
-// Disks are those of a virtual machine.
+// Disks are the disks of a virtual machine.
 type Disks struct {
 	// File is the datastore path of the configuration of the virtual machine.
 	File string
@@ -35,7 +35,7 @@ type Disks struct {
 // errNoConfiguration is the error of a virtual machine whose disks are not known: its files may be inaccessible.
 var errNoConfiguration = errors.New("the vCenter does not report its configuration")
 
-// diskReads read the disks of virtual machines, those of several in one call.
+// diskReads read the disks of virtual machines, several machines in one call.
 type diskReads struct {
 	*batches[types.ManagedObjectReference]
 
@@ -57,7 +57,7 @@ func newDiskReads(v *VCenter) *diskReads {
 	return reads
 }
 
-// read reads the disks of virtual machines. One that has gone fails alone, and is not in the index any more.
+// read reads the disks of virtual machines. If a virtual machine is gone, only its own read fails, and it is dropped from the index.
 func (r *diskReads) read(
 	ctx context.Context, current *login, index *Index, refs []types.ManagedObjectReference,
 ) (map[types.ManagedObjectReference]error, error) {
@@ -111,7 +111,7 @@ func disksOf(config *types.VirtualMachineConfigInfo) *Disks {
 	return disks
 }
 
-// Disks reads the disks that are attached to a virtual machine, with those of other virtual machines that are read at about the same time.
+// Disks reads the disks that are attached to a virtual machine. Reads for several virtual machines at about the same time share one call.
 func (v *VCenter) Disks(ctx context.Context, vm *VM) (*Disks, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*v.limits.Call)
 	defer cancel()

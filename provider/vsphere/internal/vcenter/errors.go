@@ -52,7 +52,7 @@ func stable(err error) error {
 type DuplicateError struct {
 	// UUID is what they have in common.
 	UUID string
-	// Names are those of two of them.
+	// Names are the names of two of them.
 	Names []string
 }
 
@@ -64,7 +64,7 @@ func (e *DuplicateError) Error() string {
 
 // HiddenError is the error of a virtual machine that exists, and is not shown to the user any more.
 type HiddenError struct {
-	// Name is that of the virtual machine.
+	// Name is the name of the virtual machine.
 	Name string
 }
 

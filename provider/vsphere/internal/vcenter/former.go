@@ -19,8 +19,8 @@ import (
 // maxFormerClone is how long clones of a former process, or of another user, are waited for.
 const maxFormerClone = 30 * time.Minute
 
-// formerClones are the clones that this process does not follow: those that ran when it connected to the vCenter, and those that it has asked for
-// without getting an answer. One of them may become the virtual machine of a Machine that has none yet.
+// formerClones are the clones that this process does not follow: clones that were running when it connected to the vCenter, and clones that it
+// requested without getting an answer. Each of them may become the virtual machine of a Machine that has none yet.
 type formerClones struct {
 	clock clock.PassiveClock
 	// found gets a value when there are clones to wait for.
@@ -30,7 +30,7 @@ type formerClones struct {
 	// known is false until they have been read after the connection began.
 	known   bool
 	pending map[types.ManagedObjectReference]time.Time
-	// awaited are those of pending that are being waited for.
+	// awaited are the pending clones that a goroutine is waiting for.
 	awaited map[types.ManagedObjectReference]bool
 	// unanswered says until when clones may begin that were asked for, by the instance UUIDs of their virtual machines.
 	unanswered map[string]time.Time
@@ -57,7 +57,7 @@ func (f *formerClones) mayBegin(instanceUUID string, within time.Duration) {
 	f.unanswered[strings.ToLower(instanceUUID)] = f.clock.Now().Add(within)
 }
 
-// cloned records that a clone has ended with a virtual machine: one that was asked for before can have no other end than that the name is taken.
+// cloned records that a clone has created the virtual machine. An earlier request without an answer can now only fail, because the name is taken.
 func (f *formerClones) cloned(instanceUUID string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -183,8 +183,8 @@ func readTasks(ctx context.Context, collector *property.Collector, refs []types.
 	return nil, nil
 }
 
-// awaitFormerClones waits for the clones of a former process until the context ends, for all of them at the same time: one that hangs holds up no
-// Machine of the others for longer.
+// awaitFormerClones waits for the clones of a former process until the context ends. It waits for all of them at the same time, so that a clone that
+// hangs delays no other Machine.
 func (v *VCenter) awaitFormerClones(ctx context.Context) {
 	var group sync.WaitGroup
 	defer group.Wait()

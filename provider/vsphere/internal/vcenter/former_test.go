@@ -90,7 +90,7 @@ func TestTasks(t *testing.T) {
 	}
 }
 
-// TestVM_Set: a virtual machine whose configuration is not reported any more stays the one that it was.
+// TestVM_Set: a virtual machine keeps its identity when its configuration is not reported any more.
 func TestVM_Set(t *testing.T) {
 	vm := &VM{}
 	for _, change := range []types.PropertyChange{

@@ -58,7 +58,7 @@ func reconfigureGroup(
 	ctx context.Context, current *login, change group, refs []types.ManagedObjectReference,
 ) (*types.ManagedObjectReference, error) {
 	if change.cluster.Type != "ClusterComputeResource" {
-		// The pool of the workspace is that of a host without a cluster. Only clusters have groups.
+		// The workspace's resource pool belongs to a host without a cluster. Only clusters have groups.
 		return nil, ErrNoGroup
 	}
 	var cluster mo.ClusterComputeResource

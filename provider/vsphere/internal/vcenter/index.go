@@ -15,15 +15,15 @@ import (
 type VM struct {
 	// Ref identifies it in its vCenter.
 	Ref types.ManagedObjectReference
-	// Name is that in the inventory.
+	// Name is the name in the inventory.
 	Name string
-	// UUID is that of its BIOS, and InstanceUUID the one that the vCenter keeps unique.
+	// UUID is the BIOS UUID. InstanceUUID is the UUID that the vCenter keeps unique.
 	UUID, InstanceUUID string
 	// State is the power state.
 	State types.VirtualMachinePowerState
 	// Host runs it, and Parent is its folder; nil for none.
 	Host, Parent *types.ManagedObjectReference
-	// Addresses are the IP addresses that the guest reports, at most maxAddresses, without those that concern no other host.
+	// Addresses are at most maxAddresses IP addresses that the guest reports, without link-local and loopback addresses.
 	Addresses []netip.Addr
 	// Disks is how many virtual disks are attached, and Cards how many network interfaces it has.
 	Disks, Cards int
@@ -43,15 +43,15 @@ type Index struct {
 	lostAt time.Time
 	byRef  map[types.ManagedObjectReference]*VM
 	byUUID map[string][]*VM
-	// hidden are those of Machines that exist, and are not shown to this user any more.
+	// hidden are the virtual machines of Machines that exist, but are not shown to this user any more.
 	hidden map[types.ManagedObjectReference]*VM
-	// leaving are those that Drover destroys.
+	// leaving are the virtual machines that Drover is destroying.
 	leaving map[types.ManagedObjectReference]bool
 	// waiters are closed when a virtual machine with their instance UUID changes.
 	waiters map[string][]chan struct{}
 	// changed is called with the instance UUID after a change.
 	changed func(instanceUUID string)
-	// isMachine reports whether the virtual machine with an instance UUID is that of a Machine.
+	// isMachine reports whether the virtual machine with an instance UUID belongs to a Machine.
 	isMachine func(instanceUUID string) bool
 }
 
@@ -62,8 +62,8 @@ func newIndex(changed func(string), isMachine func(string) bool) *Index {
 	}
 }
 
-// Get returns the virtual machine with an instance UUID, nil for none. There is an error while the index is not known to be complete, and
-// when several have that UUID or the one that has it is hidden.
+// Get returns the virtual machine with an instance UUID, nil for none. Get returns an error while the index may be incomplete, if several virtual
+// machines have the UUID, or if the virtual machine is hidden.
 func (i *Index) Get(instanceUUID string) (*VM, error) {
 	i.mu.RLock()
 	defer i.mu.RUnlock()
@@ -90,7 +90,7 @@ func (i *Index) hiddenError(isSought func(*VM) bool) error {
 	return nil
 }
 
-// Find returns the virtual machines that have a name. There is an error if one that had it is hidden.
+// Find returns the virtual machines with a name. Find returns an error if a virtual machine with the name is hidden.
 func (i *Index) Find(name string) (found []*VM, err error) {
 	i.mu.RLock()
 	defer i.mu.RUnlock()
@@ -130,8 +130,8 @@ func (i *Index) next(instanceUUID string) <-chan struct{} {
 	return waiter
 }
 
-// keepLost is how long the reason counts for which the index is not up to date, whatever else goes wrong: it is in the conditions of Machines, and
-// each other one would be a write of every Machine.
+// keepLost is how long the index keeps the first reason why it is not up to date. The reason is in the conditions of Machines: each new reason would
+// cause a write to every Machine.
 const keepLost = 5 * time.Minute
 
 // lost says that the index is not up to date, and why.
@@ -201,7 +201,8 @@ func (i *Index) setLeaving(ref types.ManagedObjectReference) {
 	i.leaving[ref] = true
 }
 
-// mayBeHidden reports whether a virtual machine that is not reported any more may be hidden: it is that of a Machine, and Drover does not destroy it.
+// mayBeHidden reports whether a virtual machine that is not reported any more may be hidden: it belongs to a Machine, and Drover is not destroying
+// it.
 func (i *Index) mayBeHidden(ref types.ManagedObjectReference) bool {
 	i.mu.RLock()
 	defer i.mu.RUnlock()
@@ -212,7 +213,7 @@ func (i *Index) isKept(vm *VM) bool {
 	return vm != nil && vm.InstanceUUID != "" && !vm.IsTemplate && !i.leaving[vm.Ref] && i.isMachine(vm.InstanceUUID)
 }
 
-// missingIn returns the virtual machines of Machines that are not among others, also those that are hidden.
+// missingIn returns the virtual machines of Machines that vms does not contain, including the hidden ones.
 func (i *Index) missingIn(vms map[types.ManagedObjectReference]*VM) (missing []types.ManagedObjectReference) {
 	i.mu.RLock()
 	defer i.mu.RUnlock()

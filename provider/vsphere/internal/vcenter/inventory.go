@@ -25,7 +25,7 @@ import (
 // keepFailedMost: workers must not wait for the same answer one after another, least of all where there is none.
 const keepLookups, keepFailed, keepFailedMost = 10 * time.Minute, 5 * time.Second, time.Minute
 
-// paths are the inventory paths of what is looked up by name, behind that of its datacenter.
+// paths are the inventory paths of objects that are looked up by name, relative to the path of their datacenter.
 var paths = map[string]string{
 	"template": "vm/FOLDER/NAME", "folder": "vm/FOLDER", "datastore": "datastore/NAME", "resource pool": "host/CLUSTER/Resources/POOL",
 }
@@ -51,7 +51,7 @@ func (e *NotUniqueError) Error() string {
 
 // NetworkError is the error of a network that the cluster of the resource pool does not have.
 type NetworkError struct {
-	// Name is that of the network.
+	// Name is the name of the network.
 	Name string
 }
 
@@ -77,8 +77,8 @@ func newInventory(clock clock.PassiveClock) *inventory {
 	return &inventory{clock: clock, known: map[string]lookup{}}
 }
 
-// cached returns the answer of a lookup, which is made at most once at the same time, and kept. One that was canceled with another caller is made
-// again. One that took too long is an error like others.
+// cached returns the answer of a lookup. Concurrent callers share one lookup, and its answer is kept. If the lookup was canceled with another caller,
+// it is made again. A lookup that takes too long is an error like any other.
 func cached[T any](i *inventory, key string, find func() (T, error)) (T, error) {
 	for {
 		isOwn := false
@@ -153,7 +153,7 @@ type Workspace struct {
 
 // Place is a Workspace in the terms of the vCenter.
 type Place struct {
-	// Datacenter, Folder, Datastore and Pool are those of the workspace.
+	// Datacenter, Folder, Datastore and Pool are the objects that the workspace names.
 	Datacenter, Folder, Datastore, Pool types.ManagedObjectReference
 	// Cluster is the compute resource that the pool is of.
 	Cluster types.ManagedObjectReference

@@ -153,7 +153,8 @@ func (v *VCenter) bringAbout(
 	return nil
 }
 
-// IsGone asks the vCenter whether a virtual machine that the index has is gone, and then takes it off the index. One that cannot be asked for is not.
+// IsGone asks the vCenter whether a virtual machine in the index is gone, and if so removes it from the index. If the vCenter cannot be asked, the
+// virtual machine is not gone.
 func (v *VCenter) IsGone(ctx context.Context, vm *VM) bool {
 	err := v.brief(ctx, func(ctx context.Context, current *login) error {
 		var found mo.ManagedEntity

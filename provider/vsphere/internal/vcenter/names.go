@@ -14,7 +14,7 @@ func methodOf(request soap.HasFault) string {
 
 const resourceSession = "rest/com/vmware/cis/session"
 
-// resources are those of the REST API that Drover calls.
+// resources are the resources of the REST API that Drover calls.
 var resources = []string{
 	resourceSession, "rest/com/vmware/cis/tagging/category", "rest/com/vmware/cis/tagging/tag",
 	"rest/com/vmware/cis/tagging/tag-association",

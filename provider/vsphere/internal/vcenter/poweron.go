@@ -11,7 +11,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// powerOns power virtual machines on, those of a datacenter in one call.
+// powerOns power virtual machines on, all of a datacenter in one call.
 type powerOns struct {
 	*batches[types.ManagedObjectReference]
 
@@ -75,8 +75,8 @@ func (e *NotAttemptedError) Error() string {
 	return "the cluster cannot power the virtual machine on: " + e.Message
 }
 
-// powerOn powers virtual machines of a datacenter on. The vCenter refuses all of them for the fault of one, such as one that is gone: then each is
-// tried alone.
+// powerOn powers virtual machines of a datacenter on. If one of them is at fault, for example because it is gone, the vCenter refuses them all;
+// powerOn then tries each alone.
 func (v *VCenter) powerOn(
 	ctx context.Context, datacenter types.ManagedObjectReference, refs []types.ManagedObjectReference,
 ) (map[types.ManagedObjectReference]error, error) {

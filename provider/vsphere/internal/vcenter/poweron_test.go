@@ -33,7 +33,7 @@ func newAnswered(answer roundTrip) *VCenter {
 	return v
 }
 
-// TestPowerOn: neither a virtual machine whose power-on hangs nor one that is gone holds up the others of its datacenter.
+// TestPowerOn: a virtual machine whose power-on hangs, or that is gone, does not block the others of its datacenter.
 func TestPowerOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const taskTime = 2 * time.Second

@@ -33,13 +33,14 @@ type Endpoint struct {
 	Port int
 	// Insecure turns the verification of the certificate off.
 	Insecure bool
-	// CAFile is a file with the certificates of the authorities that may have signed that of the server; empty for those of the system.
+	// CAFile is a file with the certificates of the authorities that may have signed the server's certificate; if it is empty, the system's authorities
+	// count.
 	CAFile string
-	// Thumbprint is that of the certificate of the server, which is accepted then without regard to its signer; empty for none.
+	// Thumbprint is the thumbprint of the server's certificate; empty for none. A certificate with this thumbprint is accepted whoever signed it.
 	Thumbprint string
 }
 
-// Credentials are those of a user of a vCenter.
+// Credentials are the user name and password for a vCenter.
 type Credentials struct {
 	Username, Password string
 	// Secret is the name of the Secret that they are from, which errors name instead of the user.
@@ -57,7 +58,7 @@ const (
 
 // Calls counts calls; Observe may be called from many goroutines at the same time.
 type Calls interface {
-	// Observe is called after each call with the name of the vCenter, that of the method, and the error that it returned.
+	// Observe is called after each call with the vCenter's name, the method's name, and the error that the call returned.
 	Observe(server, method string, err error)
 }
 
@@ -124,7 +125,7 @@ func (r *restSession) tags(ctx context.Context) (*tags.Manager, error) {
 	return tags.NewManager(client), nil
 }
 
-// drop forgets a session that has ended. Another one that has begun since stays.
+// drop forgets a session that has ended. A session that has begun since stays.
 func (r *restSession) drop(ended *countedREST) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -188,8 +189,8 @@ func (s *sessions) get(ctx context.Context) (*login, error) {
 	return current, nil
 }
 
-// drop forgets a session that has ended with an error. Another one that has begun since stays. An administrator may end one at any time; if more
-// end soon after each other, the vCenter accepts logins and ends their sessions, and each login must wait longer.
+// drop forgets a session that has ended with an error. A session that has begun since stays. An administrator may end a session at any time. If
+// sessions keep ending soon, the vCenter accepts logins but ends their sessions, and each login must wait longer.
 func (s *sessions) drop(ended *login, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -55,7 +55,7 @@ func addHost(t *testing.T, client *vim25.Client) *object.Task {
 	return task
 }
 
-// TestReconfigureGroup_StandaloneHost: the resource pool of a workspace may be that of a host without a cluster, which has no groups.
+// TestReconfigureGroup_StandaloneHost: the resource pool of a workspace may belong to a host without a cluster, which has no groups.
 func TestReconfigureGroup_StandaloneHost(t *testing.T) {
 	v, client, _ := newSimulated(t)
 	task := addHost(t, client)
@@ -87,7 +87,7 @@ func TestDo_Panics(t *testing.T) {
 	}
 }
 
-// TestDo_RESTSessionEnds: a session of the REST API that has ended is renewed, that of the SOAP API stays.
+// TestDo_RESTSessionEnds: when the session of the REST API ends, it is renewed; the session of the SOAP API stays.
 func TestDo_RESTSessionEnds(t *testing.T) {
 	v, client, clock := newSimulated(t)
 	tag := func() error {
@@ -126,7 +126,7 @@ func TestDo_RESTSessionEnds(t *testing.T) {
 	}
 }
 
-// TestCheckGone_Hidden: of virtual machines that are not shown any more those of Machines are missed that exist, and no other ones.
+// TestCheckGone_Hidden: if virtual machines are not shown any more, only Machines' virtual machines that still exist are reported as hidden.
 func TestCheckGone_Hidden(t *testing.T) {
 	v, client, _ := newSimulated(t)
 	finder := find.NewFinder(client)

@@ -40,8 +40,8 @@ func (v *VCenter) attachTag(
 	return failed, nil
 }
 
-// attachTogether attaches a tag to virtual machines in one call. That of govmomi does not look at the answer, which says with status 200 what has
-// failed: https://github.com/vmware/govmomi/blob/v0.52.0/vapi/tags/tag_association.go#L84
+// attachTogether attaches a tag to virtual machines in one call. govmomi's own method ignores the response body, which lists failures despite status
+// 200: https://github.com/vmware/govmomi/blob/v0.52.0/vapi/tags/tag_association.go#L84
 func (v *VCenter) attachTogether(ctx context.Context, tag string, refs []types.ManagedObjectReference) error {
 	type object struct {
 		Type string `json:"type"`

@@ -22,7 +22,7 @@ const pollTasks = time.Second
 // ErrTaskForgotten is the error of a task that its vCenter does not know any more: it has ended, and how is seen in what it has done.
 var ErrTaskForgotten = errors.New("the vCenter does not know the task any more")
 
-// tasks are those that Drover waits for.
+// tasks are the tasks that Drover waits for.
 type tasks struct {
 	mu      sync.Mutex
 	pending map[types.ManagedObjectReference][]chan result
@@ -114,7 +114,7 @@ func pollAgain(before time.Duration, err error) time.Duration {
 	return min(max(2*before, pollTasks), maxCollectRetry)
 }
 
-// observeTasks ends those that have ended.
+// observeTasks reads the tasks and passes the results of finished tasks to their waiters.
 func (v *VCenter) observeTasks(ctx context.Context, current *login, refs []types.ManagedObjectReference) error {
 	var found []mo.Task
 	err := property.DefaultCollector(current.client).Retrieve(ctx, refs, []string{"info.state", "info.error", "info.result"}, &found)

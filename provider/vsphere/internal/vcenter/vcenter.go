@@ -22,7 +22,7 @@ type Limits struct {
 	Call time.Duration
 	// Changes is how long the collector waits for changes in one call; 30 seconds.
 	Changes time.Duration
-	// Task is for a task, and Clone for one that clones: 5 and 30 minutes. A clone that takes longer is canceled.
+	// Task is the limit for a task, 5 minutes, and Clone the limit for a clone, 30 minutes. A clone that takes longer is canceled.
 	Task, Clone time.Duration
 }
 
@@ -34,7 +34,7 @@ func (l Limits) orDefault() Limits {
 	}
 }
 
-// Options are those of a VCenter.
+// Options are the options of a VCenter.
 type Options struct {
 	// MaxClones is how many clones run at once; zero is 8.
 	MaxClones int
@@ -46,7 +46,7 @@ type Options struct {
 	Clock clock.Clock
 	// Changed is called with the instance UUID of a virtual machine that has changed; with an empty one if any may have changed.
 	Changed func(instanceUUID string)
-	// IsMachine reports whether a virtual machine with an instance UUID is that of a Machine: only those are missed.
+	// IsMachine reports whether the virtual machine with an instance UUID belongs to a Machine. Only such virtual machines can be hidden.
 	IsMachine func(instanceUUID string) bool
 }
 

@@ -1,5 +1,5 @@
-// Command bundle writes the bundle for the Operator Lifecycle Manager from the manifests in config/: bundle/ with the version 0.0.0-devel, or another
-// folder with that of a release. Run it from the root of the repository: go run ./hack/bundle.
+// Command bundle writes the bundle for the Operator Lifecycle Manager from the manifests in config/. By default it writes the version 0.0.0-devel to
+// bundle/; for a release it writes the release's version to another folder. Run it from the root of the repository: go run ./hack/bundle.
 package main
 
 import (

@@ -18,15 +18,15 @@ import (
 )
 
 const (
-	// systemNamespace is where config/ installs Drover. In a bundle it is the one that the user chooses.
+	// systemNamespace is where config/ installs Drover. With a bundle the user chooses the namespace.
 	systemNamespace = "drover-system"
 	// leaseNamespace is where config/ has the leases of nodes. In a bundle they are in the namespace of Drover.
 	leaseNamespace = "medik8s-leases"
 )
 
-// granted are the folders and files whose roles a bundle grants. Those of the capability machines are not among them, since OpenShift has its
-// machine-api-operator; nor those of upgrade, which is off until its policies are there; nor those for the webhook's certificate, which the
-// Operator Lifecycle Manager makes.
+// granted are the folders and files whose roles a bundle grants. The roles of the capability machines are missing, since OpenShift has its
+// machine-api-operator. The roles of upgrade are missing, because upgrade is off until its policies are there. The roles for the webhook's
+// certificate are missing, because the Operator Lifecycle Manager makes the certificate.
 var granted = []string{"rbac/*.yaml", "metadata/*.yaml", "nodegroups/*.yaml", "maintenance/*.yaml", "maintenance/force/*.yaml", "webhook/role.yaml"}
 
 // manifests are what config/ has for a bundle.
@@ -62,9 +62,9 @@ func load() (*manifests, error) {
 		each(addOther, "manager/service.yaml", "manager/disruption_budget.yaml", "rbac/metrics_reader.yaml"))
 }
 
-// grant collects what a role allows. A bundle has no role for a namespace that is neither all nor the operator's own: what Drover may do to
-// Machines it may do everywhere then. The leases of nodes are in its own namespace: among those of all others are the leases by which other programs
-// agree who leads.
+// grant collects what a role allows. A bundle has no role for a namespace other than all namespaces and the operator's own. What Drover may do to
+// Machines, it may therefore do in every namespace. The leases of nodes are in the operator's own namespace: permission for leases everywhere would
+// include the leases by which other programs elect their leaders.
 func (m *manifests) grant(object *unstructured.Unstructured) error {
 	if object.GetName() == "drover-metrics-reader" {
 		return nil // it is for others

@@ -37,7 +37,7 @@ func setting(section, name, value string) string {
 	return fmt.Sprintf(`{{ include "drover.setting" (list . %q %q %s) | quote }}`, section, name, value)
 }
 
-// account replaces the name of Drover's service account by that of the release.
+// account replaces the name of Drover's service account with the release's.
 func account() []string {
 	return []string{"system:serviceaccount:" + systemNamespace + ":drover", "system:serviceaccount:{{ .Release.Namespace }}:drover"}
 }

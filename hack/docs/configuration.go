@@ -41,7 +41,7 @@ func configurationPage(source string) (string, error) {
 	return p.text.String(), nil
 }
 
-// settings writes the fields of a structure, then those of the structures in it.
+// settings writes the fields of a structure, then the fields of its nested structures.
 func (p *page) settings(f settings.Field, defaults map[string]any) {
 	var rows [][]string
 	for _, field := range f.Fields {

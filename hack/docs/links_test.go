@@ -12,7 +12,7 @@ import (
 // link is a Markdown link to something that is not a web page.
 var link = regexp.MustCompile(`\]\(([^)#:\s]*)(?:#([^)]*))?\)`)
 
-// markdownPages returns the paths of all pages: those in docs, and those of the root.
+// markdownPages returns the paths of all pages in docs and in the root.
 func markdownPages(t *testing.T) []string {
 	t.Helper()
 	root := filepath.Join("..", "..")

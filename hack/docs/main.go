@@ -43,7 +43,7 @@ type capability struct {
 	Conditions []status.ConditionDoc
 }
 
-// providerMetrics are those of the providers that come with Drover.
+// providerMetrics are the metrics of the providers that come with Drover.
 var providerMetrics = []status.MetricDoc{{
 	Name: "drover_vsphere_calls_total", Type: "counter", Labels: []string{"server", "method", "result"},
 	Help: "Calls of the provider vsphere to the API of a vCenter, by vCenter, method and result (ok, error).",

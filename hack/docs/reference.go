@@ -22,7 +22,7 @@ Look up the commands of the kubectl plugin and their flags here. [kubectl-drover
 permissions each of them needs.
 `
 
-// references makes the pages about command lines and the configuration file. The root is that of the repository.
+// references makes the pages about command lines and the configuration file. root is the root of the repository.
 func references(root string) (map[string]string, error) {
 	configuration, err := configurationPage(filepath.Join(root, "api", "config", "v1alpha1", "types.go"))
 	if err != nil {

@@ -18,23 +18,23 @@ import (
 
 // Field is a field of the configuration, or the configuration as a whole.
 type Field struct {
-	// Name is the name in the file, Path that with those of the fields around it, GoName the name in the source.
+	// Name is the name in the file, Path the name prefixed with the names of the enclosing fields, GoName the name in the source.
 	Name, Path, GoName string
-	// Comment is the comment of the field, TypeComment that of its type.
+	// Comment is the comment of the field, TypeComment the comment of its type.
 	Comment, TypeComment string
 	// Type is the type of the field; of a pointer what it points to.
 	Type reflect.Type
-	// Fields are those of a structure.
+	// Fields are the fields of a structure.
 	Fields []Field
 }
 
-// Duration is the type of durations, IntOrString that of numbers and percentages.
+// Duration is the type of durations, IntOrString the type of numbers and percentages.
 var (
 	Duration    = reflect.TypeFor[metav1.Duration]()
 	IntOrString = reflect.TypeFor[intstr.IntOrString]()
 )
 
-// shared is the file of the types that the configuration shares with NodeGroups, as seen from that of its own types.
+// shared is the file of the types that the configuration shares with NodeGroups, relative to the file of the configuration's own types.
 const shared = "../../drover/v1alpha1/nodegroup.go"
 
 // Read returns the configuration. source is the file of its types.

@@ -20,7 +20,7 @@ import (
 
 // runMachineConfig plays OpenShift's cluster-version-operator and machine-config-operator.
 func runMachineConfig() int {
-	// cobra gives every command the flags of the whole program, which are those of all components.
+	// cobra gives every command the flags of the whole program, which include the flags of all components.
 	pflag.CommandLine = pflag.NewFlagSet("machine-config", pflag.ContinueOnError)
 	var kubeconfig, file, ready string
 	given := openshift.Options{Log: os.Stdout}
@@ -43,7 +43,7 @@ func runMachineConfig() int {
 	return cli.Run(command)
 }
 
-// readOptions reads a file of options over those that the flags gave.
+// readOptions reads a file of options, which override the flags.
 func readOptions(file string, options *openshift.Options) error {
 	if file == "" {
 		return nil

@@ -31,7 +31,7 @@ type vcenterFlags struct {
 
 // runVCenter plays a vCenter, and the guests of its virtual machines.
 func runVCenter() int {
-	// cobra gives every command the flags of the whole program, which are those of all components.
+	// cobra gives every command the flags of the whole program, which include the flags of all components.
 	pflag.CommandLine = pflag.NewFlagSet("vcenter", pflag.ContinueOnError)
 	given := vcenterFlags{}
 	command := &cobra.Command{

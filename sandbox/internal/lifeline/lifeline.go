@@ -1,4 +1,4 @@
-// Package lifeline ends this process when the one that started it ends, however that happened.
+// Package lifeline ends this process when its parent ends, even if the parent is killed.
 //
 // A test that is killed cannot stop its control plane, and a signal on the parent's death reaches only the children
 // of one thread. A pipe has neither weakness: the kernel closes the parent's end.
@@ -14,7 +14,7 @@ import (
 	"github.com/drover-io/drover/test/cluster"
 )
 
-// Line is an inherited pipe. A nil Line is that of a process which may outlive its parent.
+// Line is an inherited pipe. It is nil in a process that may outlive its parent.
 type Line struct{ pipe *os.File }
 
 // Inherit takes the pipe that the parent left, if it left one, and hides it from the children of this process.

@@ -92,7 +92,8 @@ func isDrained(pod *corev1.Pod) bool {
 	return owner == nil || owner.Kind != "DaemonSet"
 }
 
-// evict asks for the eviction of pods that are not on their way out, and says when to ask again for those that were refused.
+// evict asks for the eviction of pods that are neither terminating nor already evicted. It returns when to ask again for pods whose eviction was
+// refused.
 func (s *Simulator) evict(ctx context.Context, pods []*corev1.Pod) (time.Duration, error) {
 	var again time.Duration
 	for _, pod := range pods {

@@ -19,8 +19,8 @@ import (
 
 const renderedPrefix = "rendered-"
 
-// Render makes the MachineConfig of a pool for a version from those that the pool selects. The same input gives the same name, and any other
-// version, or other contents, another one.
+// Render makes the MachineConfig of a pool for a version from the MachineConfigs that the pool selects. The same input gives the same name; a
+// different version or different contents give a different name.
 func Render(pool *mcfgv1.MachineConfigPool, configs []*mcfgv1.MachineConfig, version string) (*mcfgv1.MachineConfig, error) {
 	if err := specError(pool); err != nil {
 		return nil, err

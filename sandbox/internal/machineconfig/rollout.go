@@ -24,10 +24,9 @@ func MaxUnavailable(pool *mcfgv1.MachineConfigPool, nodes int) (int, error) {
 	return max(value, 1), nil
 }
 
-// Candidates returns the Nodes of a pool that are to get its target as their desiredConfig now: those that want another one, in the order of
-// their zones and ages, as many as maxUnavailable allows. Nodes count against it that are NotReady, cordoned or in an update,
-// for any reason, and those that failed with this very target. A Node that failed with another one tries this one at once: it is
-// unavailable already.
+// Candidates returns the Nodes of a pool that get its target as their desiredConfig now: Nodes that want another MachineConfig, ordered by zone and
+// age, as many as maxUnavailable allows. Nodes count against maxUnavailable if they are NotReady, cordoned or updating, for any reason, or if they
+// failed with this very target. A Node that failed with another MachineConfig tries this one at once: it is unavailable already.
 func Candidates(target string, nodes []*corev1.Node, maxUnavailable int) []*corev1.Node {
 	budget := maxUnavailable
 	var failed, waiting []*corev1.Node

@@ -279,7 +279,7 @@ func (s *stage) completed(version string) {
 	})
 }
 
-// report is a Report in which a Node can be looked for.
+// report is a Report with lookups by Node name.
 type report struct{ *machineconfig.Report }
 
 func (s *stage) report() report {

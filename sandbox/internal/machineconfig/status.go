@@ -103,7 +103,7 @@ func (s PoolState) degrade(status *mcfgv1.MachineConfigPoolStatus) {
 	s.set(status, mcfgv1.MachineConfigPoolDegraded, nodes != "", "", nodes)
 }
 
-// set writes a condition. Its time is that of the last change of its status.
+// set writes a condition. LastTransitionTime changes only with the condition's status.
 func (s PoolState) set(
 	status *mcfgv1.MachineConfigPoolStatus, kind mcfgv1.MachineConfigPoolConditionType, value bool, reason, message string,
 ) {

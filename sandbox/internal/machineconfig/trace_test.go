@@ -32,7 +32,7 @@ type trace struct {
 	last string
 }
 
-// happening is something that happened, and the version of the server's data by which it had.
+// happening is an event and the resource version when it was observed.
 type happening struct {
 	at   uint64
 	text string

@@ -230,7 +230,7 @@ func TestUpgrade_ManyNodes(t *testing.T) {
 	}
 }
 
-// At rest nothing is written, also by one that has just started.
+// At rest the simulator writes nothing, not even right after it has started.
 func TestSimulator_WritesNothingAtRest(t *testing.T) {
 	s := newStage(t, "infra")
 	s.addNodes([]string{"master"}, "master-0")

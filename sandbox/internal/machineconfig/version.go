@@ -94,8 +94,8 @@ func (p Progress) complete(workersAt openshift.Moment) bool {
 	return p.Rendered || workersAt == openshift.AfterCompleted
 }
 
-// Next moves on by one stage at most: towards the desired version, when the pools are that far and the time has come. Each stage is written
-// before the next one begins, so that no watcher misses one that takes no time. With wait above zero it is to be asked again after that.
+// Next moves on by one stage at most: towards the desired version, when the pools are ready for it and the stage's time is up. Each stage is written
+// before the next one begins, so that a watcher sees even a stage that takes no time. If wait is above zero, call Next again after that time.
 func (p Phase) Next(desired string, pools Progress, now time.Time, opts *openshift.Options) (next Phase, wait time.Duration) {
 	if desired != "" && desired != p.Version {
 		// Also while another update goes on, and back to the version before: the pools keep what they have until their turn comes.

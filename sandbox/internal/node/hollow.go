@@ -32,7 +32,7 @@ func (h *hollowNode) play(ctx context.Context, config *rest.Config) error {
 	// It is always below /tmp, and nothing in it is of use to the next one.
 	defer func() { _ = os.RemoveAll(flags.RootDirectory) }()
 	settings.EnableServer = h.port > 0
-	// The chains would be those of the machine that it runs on.
+	// The kubelet would create the chains on the machine that runs this process.
 	settings.MakeIPTablesUtilChains = false
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {

@@ -20,8 +20,8 @@ import (
 	utilflag "k8s.io/kubernetes/pkg/util/flag"
 )
 
-// hollowNode is the command line of a hollow node. The flags are those of Kubernetes' own kubemark, as far as a kubelet needs them, and
-// four more of OpenShift's kubemark actuator, whose image was patched for them.
+// hollowNode is the command line of a hollow node. It has the flags of Kubernetes' own kubemark, as far as a kubelet needs them, and four more of
+// OpenShift's kubemark actuator, whose image was patched for them.
 type hollowNode struct {
 	morph, name                                   string
 	kubeconfig, bootstrapKubeconfig, certificates string
@@ -34,7 +34,7 @@ type hollowNode struct {
 
 // runKubemark becomes a hollow node: a real kubelet whose container runtime runs nothing.
 func runKubemark() int {
-	// cobra gives every command the flags of the whole program, which are those of all components.
+	// cobra gives every command the flags of the whole program, which include the flags of all components.
 	pflag.CommandLine = pflag.NewFlagSet("kubemark", pflag.ContinueOnError)
 	h := &hollowNode{labels: map[string]string{}, resources: map[string]string{}}
 	command := &cobra.Command{

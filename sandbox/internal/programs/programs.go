@@ -1,4 +1,4 @@
-// Package programs is how one binary holds several programs: it becomes the one that it is called by.
+// Package programs lets one binary hold several programs: the binary becomes the program whose name it is called by.
 package programs
 
 import (

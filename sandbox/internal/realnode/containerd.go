@@ -17,8 +17,8 @@ import (
 	node "github.com/drover-io/drover/test/realnode"
 )
 
-// containerdConfig keeps everything of containerd in the node's folder. The snapshotter is the one that works on every file system; without
-// restrict_oom_score_adj runc fails where the process may not lower that score.
+// containerdConfig keeps everything of containerd in the node's folder. The native snapshotter works on every file system. Without
+// restrict_oom_score_adj runc fails where the process may not lower its OOM score.
 const containerdConfig = `version = 2
 root = %[1]q
 state = %[2]q

@@ -30,7 +30,8 @@ func run(ctx context.Context, name string, args ...string) error {
 	return nil
 }
 
-// takeNetwork makes a network namespace with a link to this machine. One that an earlier process of this folder has left is removed first.
+// takeNetwork makes a network namespace with a link to this machine. If an earlier process of this folder left a namespace, takeNetwork removes it
+// first.
 func (s *supervisor) takeNetwork(ctx context.Context) error {
 	var err error
 	if s.network, err = s.folder.Network(); err == nil {

@@ -1,6 +1,6 @@
-// Command drover-sandbox-kubernetes is what decides what a Kubernetes version can do: its kube-apiserver, kube-controller-manager and kube-scheduler.
-// It becomes the program that it is called as, or that its first argument names. hack/build.sh builds it of a version of Kubernetes that differs from
-// that of drover-sandbox, which plays the rest of the control plane.
+// Command drover-sandbox-kubernetes holds the programs that decide what a Kubernetes version can do: its kube-apiserver, kube-controller-manager and
+// kube-scheduler. It becomes the program that it is called as, or that its first argument names. hack/build.sh builds it with a version of Kubernetes
+// that differs from the version in drover-sandbox, which plays the rest of the control plane.
 //
 // Each version has its own requirements, for example v1.31.14.mod beside go.mod, which go build reads with -modfile.
 package main

@@ -19,7 +19,7 @@ import (
 	"github.com/google/ko/pkg/build"
 )
 
-// nonRoot is the user and group of the containers: those that distroless images use.
+// nonRoot is the user and group of the containers, the same as in distroless images.
 const nonRoot = "65532:65532"
 
 // versionPackage is where a program of Drover keeps its version.

@@ -38,7 +38,7 @@ func run(ctx context.Context, args []string) error {
 	return commands[args[0]](ctx, flag.NewFlagSet(args[0], flag.ContinueOnError), args[1:])
 }
 
-// parse reads flags, of which some must be given.
+// parse reads flags. The flags in required must be given.
 func parse(flags *flag.FlagSet, args []string, required ...string) error {
 	if err := flags.Parse(args); err != nil {
 		return err

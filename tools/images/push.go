@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 )
 
-// Environment variables with which a registry is entered. Without them it is what container engines have stored.
+// Environment variables with the credentials for the registry. Without them runPush uses the credentials that container engines have stored.
 const (
 	userEnv  = "REGISTRY_USER"
 	tokenEnv = "REGISTRY_TOKEN"
@@ -66,7 +66,7 @@ func runDigest(_ context.Context, flags *flag.FlagSet, args []string) error {
 	return printDigest(index)
 }
 
-// printDigest prints the digest of an index and those of its images.
+// printDigest prints the digest of an index and the digests of its images.
 func printDigest(index v1.ImageIndex) error {
 	digest, err := index.Digest()
 	if err != nil {

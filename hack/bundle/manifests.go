@@ -64,7 +64,7 @@ func load() (*manifests, error) {
 
 // grant collects what a role allows. A bundle has no role for a namespace other than all namespaces and the operator's own. What Drover may do to
 // Machines, it may therefore do in every namespace. The leases of nodes are in the operator's own namespace: permission for leases everywhere would
-// include the leases by which other programs elect their leaders.
+// include the leader election leases of other programs.
 func (m *manifests) grant(object *unstructured.Unstructured) error {
 	if object.GetName() == "drover-metrics-reader" {
 		return nil // it is for others

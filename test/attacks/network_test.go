@@ -222,7 +222,7 @@ func TestNetwork_Webhook(t *testing.T) {
 	})
 }
 
-// The webhook accepts so many connections of a client, and closes those that have not sent a request within headerTimeout.
+// The webhook accepts clientConnections connections of a client. It closes a connection that sends no request within headerTimeout.
 const (
 	clientConnections = 128
 	headerTimeout     = 5 * time.Second
@@ -244,7 +244,7 @@ func slowLoris(t *testing.T, address string, served func(*testing.T)) string {
 		}
 		held = append(held, connection)
 	}
-	// On a busy machine they are not opened at once: others come in place of those that are closed meanwhile.
+	// On a busy machine the connections are not all opened before headerTimeout. New connections then take the place of closed ones.
 	if most := clientConnections * (1 + int(time.Since(begun)/headerTimeout)); len(held) > most {
 		t.Errorf("%d connections were accepted and %d refused, at most %d should be accepted", len(held), refused, most)
 	}

@@ -100,7 +100,7 @@ func TestTenant_FillsTheCache(t *testing.T) {
 	unflood(w, own)
 }
 
-// floods makes objects of the kinds, one that Drover reads and one that it does not among their annotations.
+// floods returns functions that make objects of each kind. Each object has an annotation that Drover reads and an annotation that it does not read.
 func floods(namespace string) map[string]func(i int) client.Object {
 	meta := func(namespace string, i int) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("junk-%d", i), Annotations: map[string]string{

@@ -239,7 +239,7 @@ func (d *definition) store(t *testing.T, all dynamic.Interface, base string) (st
 	return stored
 }
 
-// merge sets members of an object, those of objects in it one by one.
+// merge sets members of an object. It merges nested objects member by member.
 func merge(into, from map[string]any) {
 	for name, value := range from {
 		below, isObject := value.(map[string]any)
@@ -252,7 +252,7 @@ func merge(into, from map[string]any) {
 	}
 }
 
-// extreme is a value of a schema of which one field is at the edge of what the schema allows.
+// extreme is a value of a schema with one field at the edge of what the schema allows.
 type extreme struct {
 	path  string
 	value any

@@ -30,7 +30,7 @@ const drainer = "drainer"
 type drainBench struct {
 	*stage
 
-	// Each of some applications has so many Pods, of which a PodDisruptionBudget lets some be away.
+	// Each of apps applications has pods Pods. Its PodDisruptionBudget allows away of them to be unavailable.
 	machines, apps, pods, away int
 	ready                      time.Duration
 	kubectl                    bool

@@ -47,12 +47,12 @@ type fleet struct {
 	static   bool
 	// args are of the operator.
 	args []string
-	// value is the last one that was declared.
+	// value is the value that was declared last.
 	value int
 }
 
-// onFleet makes a control plane with MachineSets. Their Nodes have no heartbeats until kwok is started, since those of thousands of Nodes would take
-// half of a small machine.
+// onFleet makes a control plane with MachineSets. The Nodes have no heartbeats until kwok is started, because the heartbeats of thousands of Nodes
+// would take half of a small machine.
 func (b *bench) onFleet(ctx context.Context, f *fleet, options cluster.Options, steps func() []step) error {
 	for _, p := range f.pools {
 		f.machines += p.machines
@@ -148,7 +148,7 @@ func (f *fleet) runBare(ctx context.Context) (float64, error) {
 	return bare.run(ctx, f.stage)
 }
 
-// metadataOf returns an object for which the API server's answer has metadata only, as Drover asks for it.
+// metadataOf returns an object that requests only metadata from the API server, as Drover does.
 func metadataOf(object client.Object, version, kind string) *metav1.PartialObjectMetadata {
 	partial := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: version, Kind: kind}}
 	partial.Namespace, partial.Name = object.GetNamespace(), object.GetName()

@@ -41,7 +41,7 @@ func patchStatus(object client.Object, body []byte) write {
 
 // floor is a program that sends what Drover sends, and decides nothing: the yardstick of most scenarios.
 type floor struct {
-	// items are what is written: the writes of an item one after the other, those of several items at the same time.
+	// items are what is written: the writes of one item run one after the other, the writes of several items at the same time.
 	items [][]write
 	// writers is how many items are written at the same time; zero stands for floorWriters.
 	writers int

@@ -102,7 +102,7 @@ func usage(all []scenario) string {
 	return text
 }
 
-// parse parses flags, of which no number is negative.
+// parse parses flags. No number may be negative.
 func parse(flags *flag.FlagSet, args []string) (err error) {
 	if err := flags.Parse(args); err != nil {
 		return err

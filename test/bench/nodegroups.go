@@ -19,7 +19,7 @@ import (
 	"github.com/drover-io/drover/test/harness"
 )
 
-// groupLabel is the label by which the NodeGroup selects its Nodes.
+// groupLabel is the label of the Nodes that the NodeGroup selects.
 var groupLabel = map[string]string{"bench.drover.dev/group": "bench"}
 
 // settling is how long after a start something may be left to do: Drover looks at a group of thousands of Nodes again some seconds after it wrote the

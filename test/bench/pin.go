@@ -60,8 +60,8 @@ func list(set *unix.CPUSet) (all []int) {
 	return all
 }
 
-// pinProcess pins all threads of a process. A new thread inherits the processors of the one that starts it, so nothing is left to do after a pass
-// that found all threads pinned.
+// pinProcess pins all threads of a process. A new thread inherits the processors of the thread that starts it. Once a pass finds all threads pinned,
+// nothing is left to do.
 func pinProcess(pid int, to []int) error {
 	var want unix.CPUSet
 	for _, i := range to {

@@ -121,7 +121,7 @@ func cells(figures []figure, name string, columns []string) []string {
 	return texts
 }
 
-// distinct returns what figures have in some respect, in the order in which it first appears.
+// distinct returns the distinct texts that a function returns for figures, in order of first appearance.
 func distinct(figures []figure, of func(figure) string) (all []string) {
 	for _, f := range figures {
 		if text := of(f); !slices.Contains(all, text) {

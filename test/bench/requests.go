@@ -102,7 +102,7 @@ func (r requests) perSecond() float64 {
 	return float64(len(r)-1) / r.last().Sub(r.first()).Seconds()
 }
 
-// kinds returns how many requests of each kind there were for each of some objects; those that were refused have kinds of their own.
+// kinds returns how many requests of each kind there were per object. Refused requests have kinds of their own.
 func (r requests) kinds(objects int) map[string]float64 {
 	kinds := map[string]float64{}
 	for i := range r {
@@ -115,7 +115,7 @@ func (r requests) kinds(objects int) map[string]float64 {
 	return kinds
 }
 
-// addKinds adds the requests of each kind for each of some objects, without those that are rare.
+// addKinds adds the requests of each kind per object, without rare kinds.
 func (c column) addKinds(r requests, objects int) {
 	kinds := r.kinds(objects)
 	for _, kind := range slices.Sorted(maps.Keys(kinds)) {

@@ -25,8 +25,8 @@ func (b *budgetUse) take(pod string, at time.Time) {
 	b.taken = append(b.taken, at)
 }
 
-// turns returns how long each eviction took its place. A place is given back after it was taken, and before it is taken again. All places have been
-// given back, so an eviction for which that is not so took none: its Pod was not ready yet.
+// turns returns how long each eviction occupied its place. A place is given back after it was taken, and before it is taken again. All places have
+// been given back. If none of the returns fits an eviction, the eviction took no place: its Pod was not ready yet.
 func (b *budgetUse) turns(places int) (lengths []time.Duration) {
 	slices.SortFunc(b.taken, time.Time.Compare)
 	slices.SortFunc(b.freed, time.Time.Compare)
@@ -66,9 +66,9 @@ func fastestDrain(lengths []time.Duration, places int, ends time.Duration) time.
 
 // replacementLimits limit a rolling replacement.
 type replacementLimits struct {
-	// surge is how many Machines there may be beside the ones that are replaced, places how many of these may be deleted at the same time.
+	// surge is how many Machines there may be in addition to the old ones, places how many old Machines may be deleted at the same time.
 	machines, surge, places int
-	// boot is the time from a new Machine to its Node that works, deletion that from the deletion of an old one until it is gone.
+	// boot is the time from a new Machine to its working Node, deletion the time from the deletion of an old Machine until it is gone.
 	boot, deletion time.Duration
 }
 

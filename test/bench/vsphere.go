@@ -123,7 +123,7 @@ func (m *machineBench) restVSphere(ctx context.Context, o *operator) error {
 
 var callLine = regexp.MustCompile(`(?m)^drover_vsphere_calls_total\{method="([^"]*)"[^}]*\} ([0-9.e+]+)$`)
 
-// calls reads how often the operator called the vCenter, without the calls with which the collector waits for changes.
+// calls reads how often the operator called the vCenter. It leaves out the collector's calls that wait for changes.
 func (m *machineBench) calls(ctx context.Context, o *operator) (calls float64, err error) {
 	text, err := o.Scrape(ctx, m.token)
 	for _, match := range callLine.FindAllStringSubmatch(text, -1) {

@@ -93,7 +93,7 @@ func (a *Audit) Sync(ctx context.Context) (AuditMark, error) {
 	if err != nil {
 		return 0, err
 	}
-	// The log is written in the order in which answers end, so our own request comes behind all that were answered.
+	// The API server writes the log in the order of its answers, so our own request comes after all requests that it had answered.
 	id := rand.String(20)
 	err = clients.Discovery().RESTClient().Get().AbsPath("/version").Param(syncParameter, id).Do(ctx).Error()
 	if err != nil {
@@ -115,7 +115,7 @@ func (a *Audit) Sync(ctx context.Context) (AuditMark, error) {
 	return found, nil
 }
 
-// Since returns the requests after a mark, in the order in which they were answered.
+// Since returns the requests after a mark, ordered by when they were answered.
 func (a *Audit) Since(mark AuditMark) ([]AuditEvent, error) {
 	var events []AuditEvent
 	err := a.Each(mark, func(e *AuditEvent) error {
@@ -125,8 +125,7 @@ func (a *Audit) Since(mark AuditMark) ([]AuditEvent, error) {
 	return events, err
 }
 
-// Each calls a function with every request after a mark, in the order in which they were answered, and stops at its
-// first error.
+// Each calls a function with every request after a mark, ordered by when they were answered, and stops at its first error.
 func (a *Audit) Each(mark AuditMark, see func(*AuditEvent) error) error {
 	_, err := a.Follow(mark, see)
 	return err

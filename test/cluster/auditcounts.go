@@ -20,8 +20,8 @@ func (k AuditKey) Write() bool { return (&AuditEvent{Verb: k.Verb}).Write() }
 // AuditCounts is how many requests of each kind there were.
 type AuditCounts map[AuditKey]int
 
-// Counts counts the requests after a mark for which the filter holds; a nil filter holds for all. It keeps no events,
-// so that it may read the log of a roll-out to thousands of nodes.
+// Counts counts the requests after a mark that match the filter; a nil filter matches all. It keeps no events, so that it may read the log of a
+// roll-out to thousands of nodes.
 func (a *Audit) Counts(mark AuditMark, filter func(*AuditEvent) bool) (AuditCounts, error) {
 	counts := AuditCounts{}
 	err := a.Each(mark, func(e *AuditEvent) error {
@@ -35,7 +35,7 @@ func (a *Audit) Counts(mark AuditMark, filter func(*AuditEvent) bool) (AuditCoun
 	return counts, err
 }
 
-// Total returns the number of requests for which the filter holds; a nil filter holds for all.
+// Total returns the number of requests that match the filter; a nil filter matches all.
 func (c AuditCounts) Total(filter func(AuditKey) bool) int {
 	total := 0
 	for key, count := range c {

@@ -32,7 +32,7 @@ type wireEvent struct {
 	StageTimestamp           time.Time
 }
 
-// deleteOptions are those of a deletion, or in an eviction.
+// deleteOptions are the options of a deletion or an eviction.
 type deleteOptions struct {
 	GracePeriodSeconds *int64
 	Preconditions      struct{ UID string }

@@ -189,7 +189,7 @@ func (c *Cluster) Stop() error {
 	if c.state == nil {
 		return nil
 	}
-	// They have something on this machine to clean up, for which the API server may be needed, and files in the folder.
+	// Extras stop first: their cleanup on this machine may need the API server, and files in the folder.
 	failures := []error{c.endExtras()}
 	c.mu.Lock()
 	processes := make([]processID, 0, len(c.state.Processes))

@@ -51,7 +51,7 @@ func (c *Cluster) StartHollowNode(options HollowNodeOptions) (*HollowNode, error
 	return &HollowNode{child: started, log: log}, nil
 }
 
-// mounted is an argument with the folder of this machine in place of that of the Pod.
+// mounted returns an argument with the Pod's folder replaced by the folder on this machine.
 func mounted(arg string, mounts map[string]string) string {
 	flag, path, found := strings.Cut(arg, "=")
 	if !found {

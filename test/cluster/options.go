@@ -18,10 +18,10 @@ const (
 // MachineNamespace is the namespace of OpenShift's machines; every control plane of this package has it.
 const MachineNamespace = "openshift-machine-api"
 
-// startOrder lists every component in the order in which they start. They stop in the opposite order.
+// startOrder lists every component in start order. They stop in the opposite order.
 var startOrder = []string{Etcd, APIServer, ControllerManager, Scheduler, Kwok}
 
-// Components returns the names of all components in the order in which they start.
+// Components returns the names of all components, in start order.
 func Components() []string { return slices.Clone(startOrder) }
 
 // Options says what control plane to run. The zero value is a temporary etcd and kube-apiserver with the CRDs of
@@ -31,8 +31,8 @@ type Options struct {
 	// run that is resumed, with the same certificates and, if they are free, the same ports. Empty means a temporary
 	// folder, which is removed when it stops.
 	Dir string
-	// Components lists what runs in addition to etcd and kube-apiserver: any of ControllerManager,
-	// Scheduler and Kwok. With Detach nil stands for those of the earlier run, if there was one, with its other choices.
+	// Components lists what runs in addition to etcd and kube-apiserver: any of ControllerManager, Scheduler and Kwok. With Detach, nil means the
+	// components and the other choices of the earlier run, if there was one.
 	Components []string
 	// UnsafeNoFsync lets etcd acknowledge writes before they are on disk. That is much faster on slow disks and loses
 	// data when the machine, not just etcd, dies. The default is safe.
@@ -54,7 +54,7 @@ type Options struct {
 	Log io.Writer
 }
 
-// components returns the components to run in the order in which they start.
+// components returns the components to run, in start order.
 func (o Options) components() ([]string, error) {
 	for _, name := range o.Components {
 		if !slices.Contains(startOrder, name) {

@@ -41,8 +41,8 @@ func eventuallyPodsReady(t *testing.T, clients kubernetes.Interface, node string
 }
 
 // markPodsNotReady does what the node lifecycle controller does to the Pods of a Node that is not Ready (MarkPodsNotReady in
-// k8s.io/kubernetes/pkg/controller/util/node): it changes the status of the condition Ready and nothing else. Which Pods it meets depends on the
-// moment in which it looks.
+// k8s.io/kubernetes/pkg/controller/util/node): it changes the status of the condition Ready and nothing else. Which Pods it changes depends on when
+// it runs.
 func markPodsNotReady(t *testing.T, clients kubernetes.Interface, node string) {
 	t.Helper()
 	pods, err := clients.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{FieldSelector: "spec.nodeName=" + node})

@@ -19,9 +19,9 @@ const (
 	PoolLabel = "sandbox.drover.io/pool"
 	// PoolNamespaceLabel is another label of theirs: the namespace of the pool.
 	PoolNamespaceLabel = "sandbox.drover.io/pool-namespace"
-	// MachineSetLabel is the label by which a pool's MachineSet selects its Machines: the pool's name.
+	// MachineSetLabel is the label in the selector of a pool's MachineSet. Its value is the pool's name.
 	MachineSetLabel = builder.MachineSetLabel
-	// MachineAnnotation is the annotation by which a Node names its Machine, as namespace/name.
+	// MachineAnnotation of a Node names its Machine, as namespace/name.
 	MachineAnnotation = "machine.openshift.io/machine"
 	// ReadyAnnotation on a Node with the value "false" makes kwok turn it NotReady.
 	ReadyAnnotation = "sandbox.drover.io/ready"
@@ -42,9 +42,8 @@ type PoolOptions struct {
 	Machines, FirstIndex int
 	// RunningPods is the number of Pods that are made on each Node, in the namespace PodNamespace of the pool.
 	RunningPods int
-	// Labels, Annotations and Taints are those that the MachineSet's template declares for Nodes. The Machines get a
-	// copy, as the machineset controller gives them; the Nodes get none unless CopyToNodes is set. A MachineSet that is
-	// there already keeps its template.
+	// Labels, Annotations and Taints are what the MachineSet's template declares for Nodes. The Machines get a copy, as from the machineset controller;
+	// the Nodes get none unless CopyToNodes is set. An existing MachineSet keeps its template.
 	Labels, Annotations map[string]string
 	Taints              []corev1.Taint
 	// CopyToNodes gives the template's labels and taints to the Nodes too, as nodelink does.

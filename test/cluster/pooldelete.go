@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// collection is all objects of one kind that belong to a pool: those of a namespace, or of none, with some labels.
+// collection is all objects of one kind that belong to a pool, selected by namespace, if they have one, and by labels.
 type collection struct {
 	what      string
 	list      client.ObjectList
@@ -46,8 +46,8 @@ func (w *poolWriter) deleteAll(ctx context.Context) (found bool, err error) {
 	return found, nil
 }
 
-// empty deletes a collection, waits until nothing of it is left and reports whether there was anything. The server gives
-// a request a minute, in which it may not get through with a large collection; then it is asked again.
+// empty deletes a collection, waits until nothing of it is left and reports whether there was anything. The server gives a request a minute. If that
+// is not enough for a large collection, empty sends the request again.
 func (w *poolWriter) empty(ctx context.Context, c collection) (had bool, err error) {
 	left := 0
 	err = wait.PollUntilContextCancel(ctx, 10*pollInterval, true, func(ctx context.Context) (bool, error) {

@@ -16,7 +16,7 @@ import (
 	"github.com/drover-io/drover/provider/kwok"
 )
 
-// What the Nodes of a pool say of the place where they are, and the labels by which their Machines say the same.
+// The place that the Nodes of a pool report, and the labels with the same place on their Machines.
 const (
 	instanceType, region, zone = "kwok.fake", "sandbox", "zone-a"
 
@@ -30,7 +30,7 @@ const (
 // machineName is the name of a Machine and of its Node.
 func (o *PoolOptions) machineName(index int) string { return o.Name + "-" + strconv.Itoa(index) }
 
-// providerSpec is what the provider kwok makes the Nodes from: these, and those that Drover makes when the pool grows.
+// providerSpec is the provider kwok's template for Nodes: the pool's first Nodes, and the Nodes that Drover creates when the pool grows.
 func (o *PoolOptions) providerSpec() (*runtime.RawExtension, error) {
 	labels := map[string]string{"node-role.kubernetes.io/worker": "", PoolLabel: o.Name, PoolNamespaceLabel: o.Namespace}
 	maps.Copy(labels, o.NodeLabels)

@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// The control plane's ports are chosen below the range from which Linux takes the local port of outgoing connections (32768 and up), so that no
-// connection sits on a component's port while that component is down.
+// The control plane's ports are below the range that Linux uses for the local ports of outgoing connections (32768 and up), so that no connection
+// sits on a component's port while that component is down.
 const firstPort, countPorts = 28000, 4000
 
 // maxClaims is how many ports a process keeps for itself.
@@ -51,8 +51,8 @@ func choosePorts(wanted ports, names []string) (ports, error) {
 	return chosen, nil
 }
 
-// FreePort returns one of count TCP ports from first on, on which nothing listens on 127.0.0.1 and which no other call has returned, of this process
-// or another one that runs. It gives an error if there is none.
+// FreePort returns one of count TCP ports starting at first. Nothing listens on the port on 127.0.0.1, and no other call has returned it, in this
+// process or another running one. If there is no such port, FreePort returns an error.
 func FreePort(first, count int) (int, error) {
 	var last error
 	for range count {
@@ -64,11 +64,11 @@ func FreePort(first, count int) (int, error) {
 	return 0, fmt.Errorf("no free port between %d and %d on 127.0.0.1: %w", first, first+count-1, last)
 }
 
-// errClaimed is that of a port that this process has claimed before.
+// errClaimed reports a port that this process has claimed before.
 var errClaimed = errors.New("the port is claimed")
 
-// claim keeps a free port for this process, until it ends or has claimed many more. With again it may have been claimed before: by this process, or
-// by the one that started the control plane.
+// claim keeps a free port for this process, until the process ends or has claimed many more. With again the port may have been claimed before, either
+// by this process or by the process that started the control plane.
 func claim(port int, again bool) error {
 	claims.mu.Lock()
 	defer claims.mu.Unlock()

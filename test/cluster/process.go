@@ -123,7 +123,7 @@ func EndProcess(pid int, started uint64) error {
 	return processID{PID: pid, Started: started, Boot: boot}.signal(syscall.SIGKILL)
 }
 
-// lifeline is a pipe of which this process holds the writing end and never writes.
+// lifeline is a pipe. This process holds the writing end and never writes.
 type lifeline struct{ read, write *os.File }
 
 func newLifeline() (*lifeline, error) {

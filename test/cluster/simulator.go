@@ -29,7 +29,7 @@ const (
 	VCenter = "vcenter"
 )
 
-// MachineConfigUser is the user name by which the API server knows the machine-config simulator.
+// MachineConfigUser is the user name of the machine-config simulator.
 const MachineConfigUser = "system:" + MachineConfig
 
 // MachineConfigClient returns a configuration of the machine-config simulator's own identity, for a simulator that runs in the caller's process.
@@ -64,7 +64,7 @@ func (c *Cluster) StartMachineConfig(ctx context.Context, opts openshift.Options
 	return openshift.AwaitPools(ctx, reader)
 }
 
-// resumeMachineConfig starts the machine-config simulator again as it was started last. One that runs is left alone.
+// resumeMachineConfig starts the machine-config simulator again with its last options. It does nothing if the simulator is running.
 func (c *Cluster) resumeMachineConfig(ctx context.Context) error {
 	if !c.hasMachineConfig() {
 		return fmt.Errorf("cluster: %s was never started here", MachineConfig)

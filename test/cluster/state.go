@@ -11,7 +11,7 @@ import (
 
 // state is what a folder remembers of its control plane between two processes that drive it.
 type state struct {
-	// Components are the components to run, in the order in which they start.
+	// Components are the components to run, in start order.
 	Components []string `json:"components"`
 	Ports      ports    `json:"ports"`
 	// Processes are the processes as last started, whether or not they still run.
@@ -43,8 +43,8 @@ func (s *state) save(l layout) error {
 	return WriteFile(l.state(), append(data, '\n'))
 }
 
-// prepareState makes the state for a start with the given options: that of an earlier run where there is one, so that
-// its ports are asked for again, and a new one otherwise.
+// prepareState returns the state for a start with the given options. It reuses the state of an earlier run, so that the control plane asks for the
+// same ports again. Without an earlier run it returns a new state.
 func prepareState(l layout, opts Options) (*state, error) {
 	components, err := opts.components()
 	if err != nil {

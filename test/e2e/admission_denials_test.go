@@ -44,7 +44,7 @@ func TestDenials_NodeHasMaintenanceOfEitherGroup(t *testing.T) {
 		for _, second := range both("second", node) {
 			w.denied(w.create(second), claimedText(node))
 		}
-		// One that is being deleted still has the node.
+		// A NodeMaintenance that is being deleted still has the node.
 		patch(w.World, first, `{"metadata":{"finalizers":["foregroundDeleteNodeMaintenance","test.drover.dev/stay"]}}`)
 		if err := w.Client.Delete(t.Context(), first); err != nil {
 			t.Fatal(err)

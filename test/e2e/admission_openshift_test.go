@@ -15,7 +15,7 @@ import (
 	"github.com/drover-io/drover/test/harness"
 )
 
-// mark is a CRD of the group by which OpenShift is known.
+// mark is a CRD of a group that only OpenShift has.
 const mark = `
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
@@ -29,7 +29,7 @@ spec:
 
 const etcd = "openshift-etcd"
 
-// openShift makes the control plane look like that of OpenShift until the test ends.
+// openShift makes the control plane look like OpenShift's until the test ends.
 func (w *webhookWorld) openShift() {
 	w.Helper()
 	clients, err := kubernetes.NewForConfig(env.Admin())

@@ -14,7 +14,7 @@ import (
 	"github.com/drover-io/drover/test/harness"
 )
 
-// controlPlane makes nodes of a control plane: r for one that is ready, n for one that is not. Some have one label, some the other.
+// controlPlane creates control-plane nodes: r is a ready node, n a node that is not ready. Some have one control-plane label, some the other.
 func (w *webhookWorld) controlPlane(prefix, states string) []string {
 	w.Helper()
 	names := make([]string, len(states))
@@ -79,7 +79,7 @@ func TestQuorum_ControlPlane(t *testing.T) {
 func TestQuorum_OneAfterAnother(t *testing.T) {
 	w := guarded(t, harness.Options{})
 	nodes := w.controlPlane("turn", "rrn")
-	// What does not work may go, but it counts as one that is away.
+	// A node that is not ready may enter maintenance, but it counts as unavailable.
 	first := kubevirtOf("turn", nodes[2])
 	if err := w.create(first); err != nil {
 		t.Fatal(err)

@@ -122,7 +122,7 @@ func TestBarrier_ManyObjects(t *testing.T) {
 	for i := range cached.Items {
 		changed += len(cached.Items[i].Data)
 	}
-	// One more is that of the namespace's certificates, where a controller creates it.
+	// The namespace's certificates are in one more ConfigMap, if a controller creates it.
 	if changed < 3 || len(cached.Items) < count-3 || len(cached.Items) > count-2 {
 		t.Errorf("the cache shows %d ConfigMaps, %d of them changed", len(cached.Items), changed)
 	}

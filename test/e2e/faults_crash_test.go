@@ -36,7 +36,7 @@ type workload struct {
 	rollout string
 }
 
-// args are those of the operator, in addition to others.
+// args returns the operator's arguments, in addition to others.
 func (l *workload) args(t *testing.T, others ...string) []string {
 	t.Helper()
 	if l.rollout == "" {

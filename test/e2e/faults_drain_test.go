@@ -60,8 +60,8 @@ var evacuations = []evacuation{
 	{name: "given up", least: 3, blocked: true},
 }
 
-// TestCrash_Drain kills the operator before and after writes of whole maintenances. The next one must come to the same end, and no pod
-// may be asked to leave that is not one of those that were there.
+// TestCrash_Drain kills the operator before and after writes of whole maintenances. The next operator must reach the same result, and must evict only
+// pods that existed before the maintenance.
 func TestCrash_Drain(t *testing.T) {
 	random := rand.New(rand.NewPCG(harness.Seed(t), 0)) // #nosec G404 -- picks the points to try
 	for _, e := range harness.SmokeOf(t, evacuations) {

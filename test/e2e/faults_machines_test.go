@@ -20,7 +20,8 @@ import (
 	"github.com/drover-io/drover/test/harness"
 )
 
-// fleet is the life of a pool: made, shrunk by the one that is marked, one deleted by hand, one replaced because it is unhealthy, removed.
+// fleet is the life of a pool: it is created, scaled down by the marked Machine, loses a Machine that a user deletes and a Machine that is replaced
+// because it is unhealthy, and is removed.
 type fleet struct {
 	*harness.Pool
 

@@ -38,7 +38,8 @@ metadata: {name: machine-api-machine-vap}
 spec: {policyName: machine-api-machine-vap, validationActions: [Deny]}
 `
 
-// migrationCRDs installs the CRDs that OpenShift has while it migrates to the Cluster API, and those of other clusters again when the test ends.
+// migrationCRDs installs the CRDs that OpenShift has while it migrates to the Cluster API. When the test ends, it installs the CRDs of other clusters
+// again.
 func migrationCRDs(t *testing.T) *harness.World {
 	t.Helper()
 	install := func(ctx context.Context, files embed.FS, folder string) {

@@ -22,7 +22,7 @@ func withRollout(t *testing.T, settings string) []string {
 	return []string{harness.WithConfig(t, "metadata: {rollout: "+settings+"}")}
 }
 
-// inOrder returns the Nodes of a pool in the order of waves, which is that of their creation.
+// inOrder returns the Nodes of a pool in wave order, which is the order of their creation.
 func inOrder(w *harness.World, pool string, machines int) []*corev1.Node {
 	w.Helper()
 	var nodes []*corev1.Node
@@ -33,7 +33,7 @@ func inOrder(w *harness.World, pool string, machines int) []*corev1.Node {
 	return nodes
 }
 
-// hasTeam compares the label of the first Nodes of a pool, in the order of waves, with one value, and that of the others with another one.
+// hasTeam checks the label of the Nodes of a pool in wave order: the first Nodes must have one value, the others another value.
 func hasTeam(w *harness.World, pool string, machines, first int, value, other string) error {
 	w.Helper()
 	for i, node := range inOrder(w, pool, machines) {
@@ -72,7 +72,7 @@ func TestWaves_PauseSurvivesAKill(t *testing.T) {
 	ofFirstWave := inOrder(w, "waves", 5)[0].Name
 	label(w, ofFirstWave, team, "mine")
 	hasLabel(w, ofFirstWave, team, "blue")
-	// Nor has what a Node of another MachineSet gets in its first wave, for which the process decides on all MachineSets.
+	// The first wave of another MachineSet needs no pause either. To start it, the process decides on all MachineSets.
 	w.Pool(cluster.PoolOptions{Name: "waves-other", Machines: 1})
 	setLabel(w, "waves-other", team, "green")
 	hasLabel(w, "waves-other-0", team, "green")
@@ -116,7 +116,7 @@ func TestWaves_PauseSurvivesAKill(t *testing.T) {
 	}
 }
 
-// TestWaves_NoExecuteRefused: a taint for which Kubernetes would delete Pods is held back, and all else is written.
+// TestWaves_NoExecuteRefused: Drover does not write a taint that would make Kubernetes delete Pods. It writes all else.
 func TestWaves_NoExecuteRefused(t *testing.T) {
 	w := pool(t, "refused", 2)
 	w.Operator(harness.Options{Args: withRollout(t, "{noExecute: {policy: Refuse}}")})

@@ -7,8 +7,8 @@ import (
 	"github.com/drover-io/drover/test/cluster"
 )
 
-// The ports that tests give to operators. They lie below those from which a kernel takes the ports of connections and of listeners that name
-// none (net.ipv4.ip_local_port_range begins at 32768), and below those of the control plane.
+// The ports that tests give to operators. They are below the ports that the kernel chooses for connections and for listeners without a port of their
+// own (net.ipv4.ip_local_port_range begins at 32768), and below the control plane's ports.
 const firstPort, countPorts = 20000, 8000
 
 // FreeAddress finds an address on the loopback interface that nothing listens on, and that no other call has been given, of this process or another

@@ -80,8 +80,8 @@ func (a *Autoscaler) Increase(ctx context.Context, by int32) error {
 	return a.SetSize(ctx, size+by)
 }
 
-// DeleteNodes marks Machines and shrinks the group, one after another. Like the original it ends with the first error, and takes the mark away if the
-// group cannot be shrunk. It returns the Machines for which both were done.
+// DeleteNodes marks Machines and shrinks the group, one after another. Like the original it stops at the first error, and removes the mark if the
+// group cannot be shrunk. It returns the Machines that it both marked and removed from the group's size.
 func (a *Autoscaler) DeleteNodes(ctx context.Context, machines ...string) (done []string, err error) {
 	for _, name := range machines {
 		size, err := a.Size(ctx)

@@ -43,8 +43,8 @@ func (s *Site) BudgetFor(name string, labels map[string]string, demand func(*pol
 	s.observed(name)
 }
 
-// CountedBudget makes a PodDisruptionBudget for the pods that have some labels, expected in all, of which least have to be healthy, and counts them
-// until the test ends as kube-controller-manager does, for control planes without it.
+// CountedBudget makes a PodDisruptionBudget for the pods with some labels. At least least of the expected pods must be healthy. Until the test ends,
+// CountedBudget updates the budget's status as kube-controller-manager does, for control planes without it.
 func (s *Site) CountedBudget(name string, labels map[string]string, least, expected int32) {
 	s.Helper()
 	s.CreateWithCleanup(builder.PodDisruptionBudget(s.Name, name, labels, MinAvailable(least)))

@@ -18,22 +18,22 @@ import (
 	"github.com/drover-io/drover/test/harness/budgetcheck"
 )
 
-// BudgetWatch watches a NodeGroup, its Nodes, their leases and their Machines. It finds Nodes that are disrupted without an admission, and more Nodes
-// that are Ready and disrupted than the budget allows. It is for tests in which only Drover disrupts Nodes, and the machine-config-operator where
-// Drover lets it.
+// BudgetWatch watches a NodeGroup, its Nodes, their leases and their Machines. It finds Nodes that are disrupted without an admission, and more
+// disrupted Ready Nodes than the budget allows. Use it only in tests where nothing but Drover disrupts Nodes, or the machine-config-operator with
+// Drover's permission.
 type BudgetWatch struct {
 	World *World
 
 	mu      sync.Mutex
 	waiting []budgetcheck.Event
-	// newest is the highest revision that has been seen, settled the one that was when Verify was called last. The watches have no common order: by
-	// then all of them have passed it.
+	// newest is the highest revision seen so far, settled the highest revision at the previous call of Verify. The watches have no common order; by the
+	// next call all of them have passed settled.
 	newest, settled uint64
 	state           *budgetcheck.State
 }
 
-// WatchBudget begins to watch a NodeGroup with a budget of so many Nodes. The names of its Nodes, which are those of their Machines, begin with one
-// of some prefixes.
+// WatchBudget begins to watch a NodeGroup with a budget of so many Nodes. The names of its Nodes begin with one of prefixes. Its Machines have the
+// same names.
 func (w *World) WatchBudget(group string, limit int, prefixes ...string) *BudgetWatch {
 	w.Helper()
 	b := &BudgetWatch{World: w, state: budgetcheck.New(limit)}

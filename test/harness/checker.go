@@ -31,8 +31,8 @@ type Checker struct {
 	stop    context.CancelFunc
 
 	mu sync.Mutex
-	// waiting are the events of the watches that are not evaluated yet. The watches of three kinds have no common order: events are
-	// evaluated in the order of their versions, and only up to one that all watches have passed.
+	// waiting are the events of the watches that are not evaluated yet. The watches of three kinds have no common order: events are evaluated in the
+	// order of their versions, and only up to a version that all watches have passed.
 	waiting []observation
 	// newest is the highest version that any watch has shown.
 	newest  uint64
@@ -56,7 +56,7 @@ type observation struct {
 	gone    bool
 }
 
-// markAnnotation is on the objects by which Checker knows how far the watches are.
+// markAnnotation is on the objects that show Checker how far the watches are.
 const markAnnotation = "test.drover.dev/checker"
 
 const markName = "checker"

@@ -41,7 +41,7 @@ type CrashPoint struct {
 // String names it in the name of a test.
 func (p CrashPoint) String() string { return fmt.Sprintf("write-%d-after-%t", p.Write, p.After) }
 
-// Faults are those of an operator that dies there.
+// Faults returns the faults of an operator that dies at the crash point.
 func (p CrashPoint) Faults() fault.Faults {
 	switch {
 	case p.Write == 0:

@@ -33,9 +33,9 @@ type evictionState struct {
 	faults map[string][]string
 	// tainted are the pods that were deleted because of a taint that is not of Kubernetes itself, by namespace.
 	tainted map[string][]string
-	// judged counts evictions, unclear those that nothing can be said about.
+	// judged counts evictions, unclear the evictions that cannot be judged.
 	judged, unclear int
-	// blind are times in which the watches missed what happened in between: what is listed anew after an outage has lost its order.
+	// blind are spans when the watches missed events: after an outage, a new LIST does not show the order of changes.
 	blind [][2]time.Time
 }
 

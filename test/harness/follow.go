@@ -32,8 +32,8 @@ func revisionOf(object interface{ GetResourceVersion() string }) uint64 {
 	return revision
 }
 
-// follow calls a function with the objects of a kind, and with their later versions until the test ends. It returns the revision from which on no
-// version is missed; zero for a kind that is not served.
+// follow calls a function with the objects of a kind, and with their later versions until the test ends. It returns the revision of the first LIST;
+// it misses no later version. For a kind that is not served it returns zero.
 func (w *World) follow(list client.ObjectList, see func(object client.Object, gone bool), options ...client.ListOption) uint64 {
 	w.Helper()
 	watcher, err := client.NewWithWatch(w.Cluster.Admin(), client.Options{Scheme: w.Client.Scheme()})

@@ -18,8 +18,8 @@ import (
 // Patience is how long a test waits for what must happen. It is generous: these tests also run on slow and busy machines.
 const Patience = 4 * time.Minute
 
-// pollInterval is how often a test looks for what must happen. One that has looked for slowAfter without success looks less often: many tests wait at
-// the same time, and each look costs the API server something.
+// pollInterval is how often a test looks for what must happen. After slowAfter without success the test looks less often: many tests wait at the same
+// time, and each look costs the API server something.
 const (
 	pollInterval     = 25 * time.Millisecond
 	slowPollInterval = 100 * time.Millisecond
@@ -118,7 +118,7 @@ func DeleteCRDs(ctx context.Context, c *cluster.Cluster, names ...string) error 
 		if err == nil {
 			return nil
 		}
-		// One that goes meanwhile cannot be annotated, and need not be.
+		// A CRD that disappears meanwhile cannot be annotated, and need not be.
 		_, _ = Kubectl(ctx, c, nil, "annotate", "--overwrite", "crd", "--all", fmt.Sprintf("drover.dev/cleared=%d", try))
 	}
 	return fmt.Errorf("%w\n%s", err, output)

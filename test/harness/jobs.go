@@ -22,7 +22,7 @@ import (
 // JobManager in spec.managedBy has the tests end a Job. The controller of Kubernetes takes more than a second for each, and there are hundreds.
 const JobManager = "drover.dev/tests"
 
-// annotationOutcome is an annotation of a Job's pod template: how long the Job takes, JobFails, or nothing for one that never ends.
+// annotationOutcome is an annotation of a Job's pod template: how long the Job takes, or JobFails. A Job without a value never ends.
 const annotationOutcome = "test.drover.dev/outcome"
 
 // JobFails is the outcome of a Job that fails, after failsAfter.

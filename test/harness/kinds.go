@@ -10,7 +10,7 @@ import (
 	"github.com/drover-io/drover/test/cluster"
 )
 
-// kindManifest is the CRD of a kind of another operator, of which Drover knows only the metadata and spec.template.
+// kindManifest is the CRD of another operator's kind. Drover knows only its metadata and spec.template.
 const kindManifest = `apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
 metadata: {name: %[2]ss.%[3]s}
@@ -25,8 +25,8 @@ spec:
     schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
 `
 
-// InstallRemediation installs the kind of a remediation template, written Kind.group, and that of its requests, in version v1. scope is Namespaced or
-// Cluster. It returns when both are served.
+// InstallRemediation installs the kind of a remediation template, written Kind.group, and the kind of its requests, in version v1. scope is
+// Namespaced or Cluster. It returns when both kinds are served.
 func InstallRemediation(ctx context.Context, c *cluster.Cluster, template, scope string) error {
 	kind := schema.ParseGroupKind(template)
 	for _, name := range []string{kind.Kind, strings.TrimSuffix(kind.Kind, "Template")} {

@@ -82,7 +82,7 @@ func (p *Pool) Set() *machinev1beta1.MachineSet {
 	return p.World.Set(p.Name)
 }
 
-// Machines lists those of the pool, by name, also those that are being deleted.
+// Machines lists the pool's Machines by name, including Machines that are being deleted.
 func (p *Pool) Machines() []machinev1beta1.Machine {
 	p.Helper()
 	var list machinev1beta1.MachineList

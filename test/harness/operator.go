@@ -43,7 +43,7 @@ type Options struct {
 	Env []string
 	// Elect turns leader election on, which is off by default to save its time.
 	Elect bool
-	// Binary is the program to run instead of test/operator; benchmarks measure the one that is shipped.
+	// Binary is the program to run instead of test/operator; benchmarks measure the program that is released.
 	Binary string
 	// AllProviders says that the program serves all its providers, and knows no flag for them.
 	AllProviders bool
@@ -235,8 +235,8 @@ func (o *Operator) Kill() error {
 	return nil
 }
 
-// Stop asks the operator to end and waits until it has. One that ended before is fine if it was killed, or could not renew its lease in time, as on a
-// busy machine. An operator that fails, or in which the race detector found something, is an error.
+// Stop asks the operator to end and waits until it has ended. It is not an error if the operator ended before because it was killed, or because it
+// could not renew its lease in time, as on a busy machine. It is an error if the operator fails or the race detector reports a race.
 func (o *Operator) Stop() error {
 	if err := o.Signal(syscall.SIGTERM); err != nil {
 		return err

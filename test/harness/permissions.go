@@ -92,7 +92,7 @@ func (g grant) asked() bool {
 		g.verb == "create" && g.resource == "configmaps"
 }
 
-// covers reports whether requests are among those that it allows.
+// covers reports whether the grant allows requests.
 func (g grant) covers(k cluster.AuditKey) bool {
 	resource := k.Resource
 	if k.Subresource != "" {

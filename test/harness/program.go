@@ -12,8 +12,8 @@ import (
 // the variable.
 const operatorVariable = "DROVER_TEST_OPERATOR"
 
-// program returns the path of test/operator: the one that the environment names, or one that it builds from the sources as they are, so that a test
-// which is run alone never tests an older operator. hack/build.sh lets processes that build at the same time wait for one another.
+// program returns the path of test/operator. If the environment does not name one, it builds the sources as they are, so that a test that is run
+// alone never tests an older operator. With hack/build.sh, processes that build at the same time wait for one another.
 var program = sync.OnceValues(func() (string, error) {
 	if path := os.Getenv(operatorVariable); path != "" {
 		if _, err := os.Stat(path); err != nil {

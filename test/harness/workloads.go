@@ -224,8 +224,8 @@ func (s *Site) Running(app string, count int, ready bool) []corev1.Pod {
 	return pods
 }
 
-// overlooked is how old a pod is that kwok has not begun to run, although it is on a node of its: kwok now and then misses one that comes in the
-// moment in which it takes the node over.
+// overlooked is the age when nudge acts on a pod that kwok has not begun to run although it manages the pod's node: kwok sometimes misses a pod that
+// is created while kwok takes over the node.
 const overlooked = 10 * time.Second
 
 // nudge has kwok look at such a pod again.

@@ -28,7 +28,7 @@ type Event struct {
 	Gone bool
 }
 
-// admittedNode identifies a Node that is admitted: one that was created again has another UID.
+// admittedNode identifies an admitted Node. A Node that was created again has another UID.
 type admittedNode struct {
 	name string
 	uid  types.UID
@@ -56,7 +56,7 @@ type State struct {
 	early map[admittedNode]bool
 	// excused are the Machines whose deletion needs no place, by name.
 	excused map[string]bool
-	// faults are those that have been found, present those of the last revision, and trail the last events.
+	// faults are all faults found so far, present the faults of the last revision, and trail the last events.
 	faults, present, trail []string
 	// most is how many Ready Nodes were disrupted at once, serving how many served when that was fewest.
 	most, serving int

@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Objects are those of some kinds at one moment.
+// Objects are the objects of some kinds at one moment.
 type Objects map[schema.GroupVersionResource][]*unstructured.Unstructured
 
 // version is an object as it was from some moment on.

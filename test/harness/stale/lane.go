@@ -25,7 +25,7 @@ const casesVariable = "DROVER_STALE"
 type Workload struct {
 	// Name is part of names of objects.
 	Name string
-	// Run carries it out under a disturbance, and returns what is left, in a form in which two runs can be compared.
+	// Run runs the workload under a disturbance. It returns what is left, in a form that can be compared between runs.
 	Run func(t *testing.T, d harness.Disturbance) string
 	// Interrupts is whether its user can take back what they have asked for. What is left then is a part of what is left otherwise.
 	Interrupts bool

@@ -41,7 +41,7 @@ type Fault struct {
 type Write struct {
 	*apirequest.RequestInfo
 
-	// Index counts all of them from 1, Own those of the fault's kind.
+	// Index counts all writes from 1, Own the writes to the fault's kind.
 	Index, Own int
 	// At is when it was made.
 	At time.Time
@@ -65,7 +65,7 @@ type Proxy struct {
 	// writes are the writes that have come so far, own the number of those to the fault's kind.
 	writes []Write
 	own    int
-	// refused counts those that the API server did not carry out.
+	// refused counts the writes that the API server did not carry out.
 	refused int
 	// asked has the kinds that were listed or watched, with the parameters of the requests.
 	asked map[schema.GroupVersionResource]sets.Set[string]
@@ -334,7 +334,7 @@ func (p *Proxy) Refused() int {
 	return p.refused
 }
 
-// Asked lists the kinds that were listed or watched, with the ways in which they were.
+// Asked lists the kinds that were listed or watched, with the parameters of the requests.
 func (p *Proxy) Asked() map[schema.GroupVersionResource][]string {
 	p.mu.Lock()
 	defer p.mu.Unlock()

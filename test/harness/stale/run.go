@@ -35,7 +35,7 @@ const (
 	Late Mode = "late"
 )
 
-// Modes lists those that disturb.
+// Modes lists the modes that disturb.
 func Modes() []Mode { return []Mode{Leader, Standby, OwnWrite, Interrupt, Late} }
 
 const (
@@ -51,7 +51,7 @@ const (
 type Profile struct {
 	// Writes are the operator's.
 	Writes []Write
-	// Kinds are those that it watches.
+	// Kinds are the kinds that the operator watches.
 	Kinds []schema.GroupVersionResource
 	// First is for each kind how many writes came before its first change.
 	First map[schema.GroupResource]int
@@ -95,7 +95,7 @@ type Run struct {
 
 var _ harness.Disturbance = (*Run)(nil)
 
-// NewRun prepares a run. The profile is that of an undisturbed one; nil for that one itself.
+// NewRun prepares a run. profile is the profile of the undisturbed run; it is nil for the undisturbed run itself.
 func NewRun(
 	t testing.TB, c *cluster.Cluster, history *History, name string, mode Mode, kind schema.GroupResource, profile *Profile, random *rand.Rand,
 ) *Run {
@@ -109,7 +109,7 @@ func NewRun(
 		// Two runs do not make quite as many writes: the last ones may not come.
 		last := max(first, len(profile.Writes)*9/10)
 		r.point = harness.CrashPoint{Write: first + random.IntN(last-first+1), After: random.IntN(2) == 0}
-		// As old as can be in every second case: the view is that of before the first change.
+		// In every second case the view is as old as possible: it freezes before the first change.
 		r.at = 1
 		if random.IntN(2) == 0 {
 			r.at += random.IntN(r.point.Write)
@@ -154,8 +154,8 @@ func (r *Run) Operator(n int, options harness.Options) harness.Options {
 // soon has a replica take over soon.
 var soon = []string{"--leader-elect-lease-duration=3s", "--leader-elect-renew-deadline=2s", "--leader-elect-retry-period=500ms"}
 
-// withStandby starts a replica that stands by beside the first operator, and takes over when that has died. The one that the workload starts then
-// never leads.
+// withStandby starts a standby replica next to the first operator. The replica takes over when the first operator dies. The operator that the
+// workload starts next never leads.
 func (r *Run) withStandby(n int, options harness.Options) harness.Options {
 	r.t.Helper()
 	fault := Fault{Resource: r.kind, Quiet: quiet, Bound: bound, Elect: func() bool { return false }}
@@ -187,7 +187,7 @@ func (r *Run) withStandby(n int, options harness.Options) harness.Options {
 	return r.point.Operator(n, options)
 }
 
-// proxy starts one that ends with the test.
+// proxy starts a proxy that stops when the test ends.
 func (r *Run) proxy(fault Fault) *Proxy {
 	r.t.Helper()
 	credentials, err := r.cluster.AsServiceAccount(r.t.Context(), harness.SystemNamespace, harness.ServiceAccount)

@@ -88,7 +88,7 @@ var warrants = []warrant{
 	},
 }
 
-// warrantOf finds the rule for a request; nil for one that is not judged.
+// warrantOf finds the rule for a request; nil if the request is not judged.
 func warrantOf(r *Request) *warrant {
 	for i := range warrants {
 		w := &warrants[i]
@@ -221,7 +221,7 @@ func deleteNode(r *Request, before, _ *State) error {
 	return nil
 }
 
-// has reports whether a Node is that of a Machine.
+// has reports whether a Node belongs to a Machine.
 func (s *State) has(machine *machinev1beta1.Machine, node *corev1.Node) bool {
 	ref := machine.Status.NodeRef
 	return node.Annotations[instanceOf] == string(machine.UID) || ref != nil && ref.Name == node.Name

@@ -28,7 +28,7 @@ func hasTaint(node *corev1.Node, key string) bool {
 	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == key && t.Effect == corev1.TaintEffectNoExecute })
 }
 
-// setTaint asks that no pod is left on a node that a taint would delete, where a write adds one that evicts pods.
+// setTaint checks a write that adds a NoExecute taint to a node: the taint must not delete a pod that is on the node.
 func setTaint(r *Request, before, after *State) error {
 	was, is := find(before.Nodes, "", r.Name), find(after.Nodes, "", r.Name)
 	if was == nil || is == nil {
@@ -47,8 +47,7 @@ func setTaint(r *Request, before, after *State) error {
 	return nil
 }
 
-// stays reports whether a taint deletes no pod that counts: one that tolerates it, has ended, or is not evicted since its DaemonSet or kubelet would
-// bring it back.
+// stays reports whether a pod does not count for a taint: the pod tolerates the taint, has ended, or would be recreated by its DaemonSet or kubelet.
 func stays(pod *corev1.Pod, key string) bool {
 	owner := metav1.GetControllerOf(pod)
 	_, static := pod.Annotations[corev1.MirrorPodAnnotationKey]

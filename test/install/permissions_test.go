@@ -171,7 +171,7 @@ func makeMachines(w *harness.World) {
 	pool.Runs(2)
 	pool.Scale(1)
 	pool.Runs(1)
-	// None is left when the provider's role goes: one that the operator makes in that moment would keep its finalizer, and its CRD.
+	// All Machines must be gone before the provider's role is deleted. Otherwise a Machine would keep its finalizer, and so keep its CRD.
 	pool.Scale(0)
 	pool.Runs(0)
 }

@@ -188,7 +188,7 @@ func restrictedNamespace(w *harness.World) {
 	kubectl(w, nil, "apply", "-f", filepath.Join(folder, "namespace.yaml"))
 }
 
-// older is a copy of the chart in which a CRD is not what it is now.
+// older returns a copy of the chart with an older version of a CRD.
 func older(t *testing.T, chart string) string {
 	t.Helper()
 	copied := filepath.Join(t.TempDir(), "drover")
@@ -222,7 +222,7 @@ func older(t *testing.T, chart string) string {
 	return copied
 }
 
-// columns counts those of the CRD, beside NAME and AGE, as the API server has it.
+// columns counts the printer columns of the CRD in the API server, without NAME and AGE.
 func columns(w *harness.World) int {
 	w.Helper()
 	text := kubectl(w, nil, "get", "crd", maintenanceCRD, "-o", "jsonpath={.spec.versions[0].additionalPrinterColumns[*].name}")

@@ -80,7 +80,7 @@ func withoutWebhookPort(t *testing.T, deployment *unstructured.Unstructured) {
 	}
 }
 
-// TestChart_RolesPerCapability: the roles of a capability are those that say so in their label, and no others.
+// TestChart_RolesPerCapability: a capability has exactly the roles whose label names it.
 func TestChart_RolesPerCapability(t *testing.T) {
 	h := helm.New(t, nil)
 	for capability, own := range map[string][]string{

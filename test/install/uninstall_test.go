@@ -11,7 +11,7 @@ import (
 	"github.com/drover-io/drover/test/harness"
 )
 
-// TestUninstall_Documented: docs/install.md names what an uninstall leaves, and its command removes all CRDs but those of the Machine API.
+// TestUninstall_Documented: docs/install.md names what an uninstall leaves, and its command removes all CRDs except the CRDs of the Machine API.
 func TestUninstall_Documented(t *testing.T) {
 	path, err := harness.Folder("docs/install.md")
 	if err != nil {

@@ -45,7 +45,7 @@ func (l leaf) String() string {
 	return strings.Join(l.path, ".")
 }
 
-// value is the values in which the leaf has a text.
+// value returns values with a text at the leaf.
 func (l leaf) value(text string) any {
 	var value any = text
 	if l.key {
@@ -93,7 +93,7 @@ func leaves(schema map[string]any, path ...string) (found []leaf) {
 	return found
 }
 
-// variants are values with which every template is rendered.
+// variants are the values that the tests render every template with.
 var variants = map[string]string{
 	"cert-manager": `
 capabilities: {machines: true, upgrade: true}
@@ -221,8 +221,8 @@ func merge(into, from any) any {
 	return from
 }
 
-// judged are values that the chart looks into itself, by the only variant in which it takes any text: it refuses controllers that it does not know,
-// and a folder of certificates beside one of its own.
+// judged are values that the chart validates itself, each with the only variant that accepts any text for it: the chart refuses unknown controllers,
+// and a certificate folder in addition to its own.
 var judged = map[string]string{"config.controllers.[]": "none", "config.metrics.certDir": "managed"}
 
 // TestValues_AreTexts tries all values that take a text with texts that are YAML, or a template: the schema refuses them, or they stay texts.

@@ -96,7 +96,7 @@ func mayNoMore(t *testing.T, env *cluster.Cluster, folder string, never []string
 	}
 }
 
-// clients are those of a service account in Drover's namespace.
+// clients returns the clients of a service account in Drover's namespace.
 func clients(t *testing.T, env *cluster.Cluster, account string) *kubernetes.Clientset {
 	t.Helper()
 	as, err := env.AsServiceAccount(t.Context(), harness.SystemNamespace, account)

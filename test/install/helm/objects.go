@@ -84,7 +84,7 @@ func (o Objects) Keys(kinds ...string) []string {
 	return keys
 }
 
-// Equal compares the objects of a chart with those of config/, one by one, but for what Helm alone needs and what is ignored.
+// Equal compares the objects of a chart with the objects of config/, one by one. It leaves out what only Helm needs, and the keys in ignore.
 func (o Objects) Equal(t testing.TB, want Objects, ignore ...string) {
 	t.Helper()
 	for _, key := range ignore {

@@ -92,7 +92,8 @@ func samples(t *testing.T, csv *unstructured.Unstructured) map[string]any {
 	return map[string]any{"apiVersion": "v1", "kind": "List", "items": all}
 }
 
-// permissions compares what the bundle grants with the roles of config/default, but for those of the certificate and of the gate, which is off.
+// permissions compares what the bundle grants with the roles of config/default. It leaves out the roles for the certificate, and the roles for the
+// gate, which is off.
 func permissions(t *testing.T, csv *unstructured.Unstructured) {
 	t.Helper()
 	roles := helm.Kustomize(t, env, "config/default")

@@ -25,8 +25,8 @@ func TestMain(m *testing.M) {
 	os.Exit(cluster.Main(prepared{m}, options, &env))
 }
 
-// prepared runs the tests on a control plane with what OpenShift and the replaced operators bring: the CRDs of the Machine API and of NodeMaintenance
-// are those of the sandbox.
+// prepared runs the tests on a control plane with what OpenShift and the replaced operators bring. The CRDs of the Machine API and of NodeMaintenance
+// come from the sandbox.
 type prepared struct{ m *testing.M }
 
 // Run implements what cluster.Main runs.

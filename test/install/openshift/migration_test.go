@@ -109,7 +109,7 @@ func maintained(s *harness.Site) *harness.Maintenance {
 	return m
 }
 
-// pool is one that managed-node-metadata-operator has kept.
+// pool makes a pool with Nodes as managed-node-metadata-operator leaves them.
 func pool(w *harness.World) {
 	w.Helper()
 	w.Pool(cluster.PoolOptions{

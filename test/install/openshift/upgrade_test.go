@@ -25,7 +25,7 @@ func TestPermissions_UpgradeGateAlone(t *testing.T) {
 		"patch machines.machine.openshift.io openshift-machine-api", "create leases.coordination.k8s.io drover-system-other",
 	}}
 	gate.Test(t, env)
-	// The CRDs of the next test are those of node-maintenance-operator.
+	// The next test needs the CRDs of node-maintenance-operator.
 	if err := harness.DeleteCRDs(t.Context(), env, "mutexrules.openshift-optional.skrzypek.io", "mutextargets.openshift-optional.skrzypek.io",
 		"mutexrunconfigs.openshift-optional.skrzypek.io"); err != nil {
 		t.Fatal(err)

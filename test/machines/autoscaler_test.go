@@ -24,7 +24,7 @@ import (
 )
 
 // TestAutoscaler_DeletesExactlyTheMarked: cluster-autoscaler marks a Machine and then shrinks the group, as fast as it can, while Machines start and
-// change. The Machines that go are those that it has marked.
+// change. Exactly the marked Machines are deleted.
 func TestAutoscaler_DeletesExactlyTheMarked(t *testing.T) {
 	shrinkAndGrow(t, besideOthers(t), "marked", 5)
 }
@@ -56,7 +56,7 @@ func shrinkAndGrow(t *testing.T, w *harness.World, name string, rounds int) {
 		done := a.deleteAll(t, names[:1+random.IntN(5)])
 		p.Runs(len(names) - len(done))
 		expectNames(t, names, done, namesOf(p.Machines()))
-		// It grows again; the Machines that have just come may be among those that go next.
+		// The pool grows again; the next marks may hit the new Machines.
 		if err := a.Increase(t.Context(), int32(len(done))); err != nil { //nolint:gosec // there are eight at most
 			t.Fatal(err)
 		}

@@ -11,8 +11,8 @@ import (
 	"github.com/drover-io/drover/test/harness"
 )
 
-// TestCapabilities_OneStopsWithItsCRDs: both read MachineSets and Machines. The one that stops must leave the other its watches, and find
-// everything as it needs it when it comes back.
+// TestCapabilities_OneStopsWithItsCRDs: the capabilities metadata and machines both read MachineSets and Machines. When machines stops, metadata must
+// keep its watches. When machines starts again, it must work as before.
 func TestCapabilities_OneStopsWithItsCRDs(t *testing.T) {
 	w, operator := world(t)
 	p := w.MakePool("deaf", 1, func(set *machinev1beta1.MachineSet, _ *kwok.ProviderSpec) {

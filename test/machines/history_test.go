@@ -102,8 +102,8 @@ func TestHistory_MachineSet(t *testing.T) {
 	}
 }
 
-// TestHistory_UndoOfFailingTemplate: undo ends a replacement that a failing template has stopped. The Machines that serve stay, and the one that has
-// failed goes.
+// TestHistory_UndoOfFailingTemplate: undo ends a replacement that a failing template has stopped. The serving Machines stay, and the failed Machine
+// is deleted.
 func TestHistory_UndoOfFailingTemplate(t *testing.T) {
 	w := besideOthers(t)
 	p := w.MakePool("regretted", 2, nil)

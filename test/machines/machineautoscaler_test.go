@@ -80,7 +80,8 @@ func TestMachineAutoscaler_Bounds(t *testing.T) {
 	}
 }
 
-// TestMachineAutoscaler_Invalid: the API server refuses bounds that are crossed; one that names no MachineSet says so, and can be deleted.
+// TestMachineAutoscaler_Invalid: the API server refuses a minimum above the maximum. A MachineAutoscaler that names no MachineSet reports it, and can
+// be deleted.
 func TestMachineAutoscaler_Invalid(t *testing.T) {
 	w := besideOthers(t)
 	err := w.Client.Create(t.Context(), newAutoscaler("crossed", "any", 3, 2))

@@ -27,7 +27,7 @@ func TestHealthCheck_NeverJoinedReplacedWithinBudget(t *testing.T) {
 	replaceNeverJoined(t, boundOf("never-joined"))
 }
 
-// So it is where the NodeGroup selects Nodes by a label: it is that of the other Nodes of the MachineSet.
+// The same with a NodeGroup that selects Nodes by a label: the Machines count in the group of the other Nodes of their MachineSet.
 func TestHealthCheck_NeverJoinedReplacedWithinBudgetOfLabel(t *testing.T) {
 	harness.TestAllOnly(t, "the one without a label is like it")
 	group := boundOf("never-label")

@@ -102,7 +102,7 @@ func TestOpenShift_Machines(t *testing.T) {
 }
 
 // keepsFailureDomains: a failure domain that a Machine, a MachineSet or the ControlPlaneMachineSet uses stays in the Infrastructure; the API server
-// answers with machine-api-operator's texts. Labels that are those of no failure domain deny nothing.
+// answers with machine-api-operator's messages. Labels that belong to no failure domain do not deny anything.
 func keepsFailureDomains(w *harness.World, admin client.Client) {
 	w.Helper()
 	definition := filepath.Join(harness.OpenShiftAPI(w),

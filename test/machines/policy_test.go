@@ -204,8 +204,8 @@ func TestPolicy_InvalidDurations(t *testing.T) {
 	}
 }
 
-// One object with a number of more than 32 bits would keep every client from listing the others. Kubernetes 1.34 and earlier do not check the format
-// of an integer, and no version checks that of a field that is an integer or a string.
+// An object with a number of more than 32 bits would keep every client from listing the kind. Kubernetes 1.34 and earlier do not check the format of
+// an integer. No version checks the format of a field that is an integer or a string.
 func TestPolicy_IntegersOfMoreThan32Bits(t *testing.T) {
 	w := prepared(t)
 	create := func(kind, field string, value any) error {

@@ -33,7 +33,7 @@ func TestMachineSet_CreateScaleDelete(t *testing.T) {
 	}
 	p.Scale(6)
 	p.Runs(6)
-	// The autoscaler's way to name the one that goes.
+	// The autoscaler marks the Machine to delete with this annotation.
 	chosen := first[1].Name
 	patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"machine.openshift.io/delete-machine":"true"}}}`))
 	if err := w.Client.Patch(t.Context(), w.Machine(chosen), patch); err != nil {

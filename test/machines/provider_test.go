@@ -20,7 +20,7 @@ func TestProvider_ThirdParty(t *testing.T) {
 		t.Fatal(err)
 	}
 	binary := filepath.Join(t.TempDir(), "static")
-	// The flags are those of hack/build.sh: with others Go compiles all dependencies once more.
+	// The flags are the same as in hack/build.sh: with other flags Go would compile all dependencies again.
 	command := exec.Command("go", "build", "-trimpath", "-o", binary, ".")
 	command.Dir, command.Env = folder, append(os.Environ(), "CGO_ENABLED=0")
 	if output, err := command.CombinedOutput(); err != nil {

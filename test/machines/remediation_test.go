@@ -134,7 +134,7 @@ func TestHealthCheck_LostRackReplacedWithinBudget(t *testing.T) {
 	failRack(t, "rack-lost", nil, "WaitingForBudget", lose, boundOf("rack-lost"))
 }
 
-// So it is where the NodeGroup selects Nodes by a label, which those that are gone do not have any more.
+// The same with a NodeGroup that selects Nodes by a label. The lost Nodes do not exist any more, so nothing has their labels.
 func TestHealthCheck_LostRackReplacedWithinBudgetOfLabel(t *testing.T) {
 	group := boundOf("rack-label")
 	selectRack(group)

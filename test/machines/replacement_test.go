@@ -140,8 +140,8 @@ func (r *replacement) eventuallyBlocked(reason string) {
 	})
 }
 
-// serving replays the events of a pool, and returns how many Machines with a Ready Node there were at least, how many Machines that were not being
-// deleted at most, and the order in which Machines went. The Machines that were there first serve at the begin.
+// serving replays the events of a pool. It returns the lowest number of Machines with a Ready Node, the highest number of Machines that were not
+// being deleted, and the names of deleted Machines in order. All of the given Machines are Ready when the events begin.
 func (r *rackWatch) serving(machines []machinev1beta1.Machine) (least, most int, gone []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -176,7 +176,7 @@ func (r *rackWatch) serving(machines []machinev1beta1.Machine) (least, most int,
 	return least, most, gone
 }
 
-// byAge returns the names of Machines in the order in which they are replaced.
+// byAge returns the names of Machines, ordered as Drover replaces them.
 func byAge(machines []machinev1beta1.Machine) []string {
 	machines = slices.Clone(machines)
 	slices.SortFunc(machines, func(a, b machinev1beta1.Machine) int {
@@ -235,7 +235,7 @@ func TestReplacement_Rolling(t *testing.T) {
 	}
 }
 
-// TestReplacement_Plan: kubectl drover plan names the Machines in the order in which they are replaced then, and what holds them.
+// TestReplacement_Plan: kubectl drover plan names the Machines in the order of their replacement, and what blocks them.
 func TestReplacement_Plan(t *testing.T) {
 	w := besideOthers(t)
 	p := w.MakePool("planned", 3, nil)

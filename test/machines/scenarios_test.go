@@ -165,7 +165,7 @@ func follow(s *harness.Site, begin int) (fewest func() int) {
 			for _, pod := range known {
 				all = append(all, pod)
 			}
-			// The watch begins with those that are there, one by one.
+			// The watch begins with the existing pods, one by one.
 			if len(all) >= begin {
 				least = min(least, readyPods(all))
 			}

@@ -30,7 +30,7 @@ type vsphereWorld struct {
 	*harness.World
 
 	site *vcenter.Site
-	// client is that of another user of the vCenter.
+	// client is the client of another user of the vCenter.
 	client *vim25.Client
 	faults *vsphereFaults
 }
@@ -65,7 +65,7 @@ func (w *vsphereWorld) pool(name string, replicas int32, change func(*machinev1b
 	return w.MakeVSpherePool(w.site, name, replicas, change)
 }
 
-// vms returns the power states of the virtual machines whose names begin with that of a pool.
+// vms returns the power states of a pool's virtual machines. Their names begin with the pool's name.
 func (w *vsphereWorld) vms(pool string) (states []string) {
 	w.Helper()
 	state, err := w.site.State(w.Context())

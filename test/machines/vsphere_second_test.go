@@ -65,7 +65,7 @@ func (w *vsphereWorld) secondVCenter() *secondVCenter {
 	return s
 }
 
-// set changes what it does, also with those that are connected.
+// set changes the vCenter's mode, and closes existing connections so that the mode applies to all clients.
 func (s *secondVCenter) set(mode string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -107,7 +107,7 @@ func (s *secondVCenter) forward(conn net.Conn) {
 	_, _ = io.Copy(conn, to)
 }
 
-// isDown is a test: Machines of a vCenter that is down wait, and those of another one do not.
+// isDown is a test: Machines of a vCenter that is down wait; Machines of another vCenter do not wait.
 func (s *secondVCenter) isDown(w *vsphereWorld) {
 	down := w.pool("down", 12, func(spec *machinev1beta1.VSphereMachineProviderSpec) { spec.Workspace.Server = secondServer })
 	shows(down, corev1.ConditionUnknown, "reading the virtual machines of vCenter "+secondServer)

@@ -209,7 +209,7 @@ func TestPolicy_VSphereLarge(t *testing.T) {
 	})
 }
 
-// warnings are those of the API server.
+// warnings are the warnings from the API server.
 type warnings struct {
 	mu   sync.Mutex
 	text string

@@ -64,7 +64,8 @@ func TestDrainSpec_DeadlineWithForce(t *testing.T) {
 	}
 }
 
-// TestDrainSpec_DeadlineWithoutForce, and nothing is deleted. One that is over before the pods are looked at gives each a second.
+// TestDrainSpec_DeadlineWithoutForce: without force, no pod is deleted after the deadline. If force is set after the deadline, the pods are deleted
+// with a grace period of one second.
 func TestDrainSpec_DeadlineWithoutForce(t *testing.T) {
 	s := site(t)
 	node := s.AddNode()
@@ -108,7 +109,7 @@ func evicted(s *harness.Site) []string {
 	return order
 }
 
-// oneAfterAnother fails the test when a pod was evicted before those of the group before it were gone.
+// oneAfterAnother fails the test if a pod was evicted before all pods of the previous group were gone.
 func oneAfterAnother(s *harness.Site, mark cluster.AuditMark, groups ...string) {
 	s.Helper()
 	if _, err := s.Cluster.Audit().Sync(s.Context()); err != nil {

@@ -76,7 +76,7 @@ func patch(s *harness.Site, object client.Object, text string) error {
 // force deletes a pod without asking its kubelet.
 const force = client.GracePeriodSeconds(0)
 
-// uids are those of pods, by name.
+// uids returns the UIDs of pods, by name.
 func uids(pods []corev1.Pod) map[string]types.UID {
 	out := map[string]types.UID{}
 	for i := range pods {

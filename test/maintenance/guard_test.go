@@ -208,8 +208,9 @@ func eventuallyUnreserved(s *harness.Site, group *v1alpha1.NodeGroup) {
 	})
 }
 
-// TestGuard_BudgetNever: a Pod whose budget can never let it go keeps its Node as it is, and the group names it, until a user changes the budget. The
-// label with which the Cluster API leaves Pods on a Node keeps none on it: Kubernetes would delete it without regard to its budget.
+// TestGuard_BudgetNever: if the budget of a Pod can never allow its eviction, Drover does not change the Pod's Node, and the group names the Pod,
+// until a user changes the budget. The Cluster API's label to skip a Pod in drains makes no difference: Kubernetes would delete the Pod regardless of
+// its budget.
 func TestGuard_BudgetNever(t *testing.T) {
 	s := site(t)
 	node := s.AddNode()

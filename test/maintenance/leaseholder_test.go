@@ -47,7 +47,7 @@ func (f *leaseTest) holder() string {
 	return nodelease.HolderOf(lease)
 }
 
-// TestLeases_NotAcquired: a caller that may never have acquired the lease neither acquires one, nor renews or releases that of another holder.
+// TestLeases_NotAcquired: a caller that may not have acquired the lease does not acquire it, and does not renew or release another holder's lease.
 func TestLeases_NotAcquired(t *testing.T) {
 	for i, c := range []struct {
 		name   string
@@ -128,7 +128,7 @@ func TestRelease_KeepReleased(t *testing.T) {
 	}
 }
 
-// TestLeases_NameOf: leases of another format have another name; they do not exclude those of the medik8s format.
+// TestLeases_NameOf: leases of another format have another name; they do not exclude leases of the medik8s format.
 func TestLeases_NameOf(t *testing.T) {
 	f := newLeaseTest(t, "named")
 	own, other := f.leases("own"), f.leases("other")

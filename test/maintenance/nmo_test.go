@@ -134,7 +134,7 @@ func TestMaintenance_CreatedWhileOperatorIsDown(t *testing.T) {
 	invalid.End()
 }
 
-// oneWins waits until one maintenance of those that have not ended has succeeded and the others have failed.
+// oneWins waits until one of the maintenances that have not ended has succeeded and the others have failed.
 func oneWins(s *harness.Site, all []*harness.Maintenance, ended map[*harness.Maintenance]bool) *harness.Maintenance {
 	s.Helper()
 	var winner *harness.Maintenance

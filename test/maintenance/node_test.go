@@ -76,7 +76,7 @@ func TestNode_ChangesByOthersKept(t *testing.T) {
 	}
 }
 
-// undone are the ways in which another writer takes a node out of its maintenance.
+// undone lists how another writer can take a node out of its maintenance.
 var undone = map[string]func(*corev1.Node){
 	"uncordoned": func(n *corev1.Node) { n.Spec.Unschedulable = false },
 	"untainted": func(n *corev1.Node) {

@@ -79,7 +79,7 @@ func TestNodeDown_OutOfServiceTaintInSpiteOfBudget(t *testing.T) {
 	m.End()
 }
 
-// TestNodeDown_WaitsForVolumes until they are detached, but for those of pods that stay.
+// TestNodeDown_WaitsForVolumes: the maintenance waits until volumes are detached, except the volumes of pods that stay.
 func TestNodeDown_WaitsForVolumes(t *testing.T) {
 	s := site(t)
 	node := s.AddNode()

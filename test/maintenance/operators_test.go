@@ -92,7 +92,7 @@ func TestOperators_LeaderDies(t *testing.T) {
 	givenBack(s, node, before)
 }
 
-// outage is when there was no API server: one that begins refuses everybody for a moment.
+// outage is when there was no API server. A starting API server refuses everybody for a moment.
 var outage struct{ begun, over time.Time }
 
 func TestOperators_APIServerDiesDuringDrain(t *testing.T) {

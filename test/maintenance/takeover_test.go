@@ -51,7 +51,8 @@ func TestTakeOver_MachineGone(t *testing.T) {
 	}
 }
 
-// TestTakeOver_OtherGroupNotServed runs one group after the other: the one that is served leaves alone what the other has begun.
+// TestTakeOver_OtherGroupNotServed serves one API group after the other. The second group does not touch a maintenance that the first group has
+// begun.
 func TestTakeOver_OtherGroupNotServed(t *testing.T) {
 	s := alone(t)
 	node := s.AddNode()

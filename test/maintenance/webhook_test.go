@@ -23,8 +23,8 @@ import (
 	"github.com/drover-io/drover/test/harness"
 )
 
-// evictionWebhook is an admission webhook for evictions in the namespace of a site. It does not answer for pods whose names begin with hangs, and
-// denies those that begin with a number by that code.
+// evictionWebhook is an admission webhook for evictions in the namespace of a site. It does not answer for pods whose names begin with hangs. If a
+// pod's name begins with a number, the webhook denies the eviction with this number as the code.
 type evictionWebhook struct {
 	// hanging counts the requests without an answer, most is the largest number of them.
 	hanging, most atomic.Int32
@@ -106,7 +106,7 @@ func TestWebhook_Denies(t *testing.T) {
 	s.AwaitEvent("NodeMaintenance", m.Get().GetName(), "DrainBlocked", "evictions.example.com")
 }
 
-// TestWebhook_Hangs: pods behind an admission webhook that does not answer do not keep those of another node from leaving.
+// TestWebhook_Hangs: if the admission webhook does not answer for pods of one node, the pods of another node are still evicted.
 func TestWebhook_Hangs(t *testing.T) {
 	s, others := site(t), watched(t)
 	node, free := s.AddNode(), others.AddNode()
@@ -136,7 +136,7 @@ func TestWebhook_Hangs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// With all places taken, the others would wait until one of those that hang has ended.
+	// If the hanging evictions took all places, the others would wait until a hanging eviction ends.
 	if ended := webhook.ended.Load(); first.IsZero() || ended != 0 && first.UnixNano() > ended {
 		t.Errorf("the first eviction of the others was at %s, after one that hangs had ended at %s", first, time.Unix(0, ended))
 	}

@@ -79,7 +79,7 @@ func TestWorker_IntoMaintenanceAndBack(t *testing.T) {
 	s.Settled("app", 1, worker)
 }
 
-// checkLease compares a node's lease with that of node-maintenance-operator.
+// checkLease checks that a node's lease looks like a lease of node-maintenance-operator.
 func checkLease(s *harness.Site, node string, since time.Time) {
 	s.Helper()
 	lease := s.LeaseOf(node)

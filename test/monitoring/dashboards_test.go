@@ -73,7 +73,7 @@ func dashboards(t *testing.T) map[string]dashboard {
 // filled puts values in the places of Grafana's variables.
 var filled = strings.NewReplacer("$__rate_interval", "5m", "$cluster", ".*", "$namespace", ".*", "$job", "drover-metrics")
 
-// dashboardExpressions are those of all panels.
+// dashboardExpressions returns the expressions of all panels.
 func dashboardExpressions(t *testing.T) []expression {
 	t.Helper()
 	var all []expression

@@ -39,7 +39,7 @@ func documented() []status.MetricDoc {
 // describer is a registry that describes its metrics, also metrics that have no series yet.
 type describer interface{ Describe(chan<- *prometheus.Desc) }
 
-// exposed are the labels of all metrics that an operator with all capabilities serves, by name: its own, and those of the libraries.
+// exposed returns the labels of all metrics that an operator with all capabilities serves, by name: its own metrics and the metrics of its libraries.
 func exposed(t *testing.T) map[string][]string {
 	t.Helper()
 	own := prometheus.NewRegistry()
@@ -150,7 +150,7 @@ func texts[T ~string](words ...T) []string {
 	return all
 }
 
-// reasons are those of a condition of a MachineHealthCheck.
+// reasons returns the reasons of a condition of a MachineHealthCheck.
 func reasons(condition string) []string {
 	var all []string
 	for _, doc := range checkplan.ConditionDocs() {

@@ -14,7 +14,7 @@ import (
 // expression is PromQL, with where it stands.
 type expression struct{ where, query string }
 
-// expressions are those of all alerts and dashboards, with Grafana's variables filled in.
+// expressions returns the expressions of all alerts and dashboards, with Grafana's variables filled in.
 func expressions(t *testing.T) []expression {
 	t.Helper()
 	var all []expression
@@ -70,7 +70,7 @@ func selectors(t *testing.T, all []expression) map[expression][]selector {
 
 var by = regexp.MustCompile(`\b(?:by|without|on|ignoring|group_left|group_right)\s*\(([^)]*)\)`)
 
-// groupings are the lists of labels by which an expression groups and matches.
+// groupings returns the label lists of an expression's grouping and matching clauses.
 func groupings(query string) [][]string {
 	var all [][]string
 	for _, match := range by.FindAllStringSubmatch(query, -1) {

@@ -70,7 +70,7 @@ func TestRunbooks_Sections(t *testing.T) {
 	}
 }
 
-// Every event that a runbook looks for is one that Drover writes.
+// Drover emits every event that a runbook looks for.
 func TestRunbooks_EventsExist(t *testing.T) {
 	known := readFile(t, "docs/events.md")
 	field := regexp.MustCompile(`--field-selector reason=(\w+)`)
@@ -83,7 +83,7 @@ func TestRunbooks_EventsExist(t *testing.T) {
 	}
 }
 
-// Every call of the plugin that a page shows is one that the plugin takes.
+// The plugin accepts every call that a page shows.
 func TestOperationsPages_CommandsExist(t *testing.T) {
 	pages, found := []string{"docs/operations.md"}, 0
 	for _, alert := range alerts(t) {

@@ -22,7 +22,7 @@ import (
 	"github.com/drover-io/drover/test/realnode"
 )
 
-// values are those of every install here.
+// values returns the Helm arguments of every install in this package.
 func values(more ...string) []string {
 	return append([]string{
 		"--namespace", harness.SystemNamespace, "--wait", "--timeout", "3m", "--set", "image.repository=" + repository, "--set", "image.tag=" + tag,
@@ -30,7 +30,7 @@ func values(more ...string) []string {
 	}, more...)
 }
 
-// TestRealNodes is the life of an installation, in the order in which it goes.
+// TestRealNodes tests the life of an installation, step by step.
 func TestRealNodes(t *testing.T) {
 	w := world(t)
 	h := helm.New(t, env)
@@ -168,7 +168,7 @@ func leader(w *harness.World) (string, error) {
 	return pod, nil
 }
 
-// testLeader: the one that leads is killed, the other goes on.
+// testLeader: if the leader is killed, the other replica takes over.
 func testLeader(t *testing.T) {
 	w := world(t)
 	killed := ""

@@ -66,7 +66,7 @@ func prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// Those of the Machine API stay: another operator owns the Machines at first.
+	// The CRDs of the Machine API stay: another operator owns the Machines at first.
 	crds := []string{
 		"delete", "--timeout=90s", "crd", "nodemaintenances.nodemaintenance.medik8s.io", "nodemaintenances.nodemaintenance.kubevirt.io",
 	}

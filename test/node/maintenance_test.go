@@ -22,7 +22,7 @@ import (
 // polite ends some seconds after it was asked to, and says both.
 const polite = `trap 'echo asked to end; sleep 2; echo done; exit 0' TERM; echo begun; while true; do sleep 0.2; done`
 
-// openShop runs two Pods on the first node, of which one has to be there all the time.
+// openShop runs two Pods on the first node. A PodDisruptionBudget requires one of them all the time.
 func openShop(w *harness.World) []corev1.Pod {
 	w.Helper()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}

@@ -68,7 +68,7 @@ func testUpgrade(t *testing.T) {
 	ready(w)
 }
 
-// rule has a Job before and one after, which say for which node they are and where they are.
+// rule returns a MutexRule with a Job before the upgrade and a Job after it. Each Job prints the node and the rule that it runs for.
 func rule(t *testing.T) *v1alpha1.MutexRule {
 	t.Helper()
 	spec := func(word string) runtime.RawExtension {

@@ -319,8 +319,8 @@ func TestAdmission_KubeletsDoNotChooseTheirGroup(t *testing.T) {
 	}
 }
 
-// TestAdmission_KubeletsRegister: a kubelet registers with the labels of its node pool, by which groups select Nodes, and with no annotation that
-// has it in a group or counted as unavailable.
+// TestAdmission_KubeletsRegister: a kubelet may register with the labels of its node pool, which groups select by. It may not register with an
+// annotation that puts the Node in a group or makes it count as unavailable.
 func TestAdmission_KubeletsRegister(t *testing.T) {
 	f := besideOthers(t, "registers", 0)
 	f.create(f.newGroup("registers", func(spec *v1alpha1.NodeGroupSpec) { spec.Disruption = &v1alpha1.Disruption{} }))

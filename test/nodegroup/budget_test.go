@@ -99,8 +99,8 @@ func TestBudget_Suspended(t *testing.T) {
 	}
 }
 
-// TestBudget_QueuesMaintenance: a maintenance for which the budget has no place leaves its Node alone, and begins when another one ends; the next
-// operator after a kill knows who has the place.
+// TestBudget_QueuesMaintenance: if the budget has no place for a maintenance, the maintenance does not change its Node, and begins when another one
+// ends. After a kill the next operator knows who has the place.
 func TestBudget_QueuesMaintenance(t *testing.T) {
 	f := newFixture(t, "queue", 3)
 	f.create(f.newGroup("queue", withBudget(1, queued)))
@@ -137,7 +137,7 @@ func TestBudget_QueuesMaintenance(t *testing.T) {
 	f.eventuallyBudget("queue", 0, 0)
 }
 
-// TestBudget_ReusedName: a maintenance of the same name as one that ended shortly before its operator was killed has a place of its own.
+// TestBudget_ReusedName: a maintenance ends shortly before its operator is killed. A new maintenance with the same name has a place of its own.
 func TestBudget_ReusedName(t *testing.T) {
 	harness.TestAllOnly(t, "a minute passes; TestReturning_NotBegun has a clock of its own")
 	f := newFixture(t, "reused", 3)

@@ -107,7 +107,7 @@ func unreserved(f *fixture) {
 	})
 }
 
-// maintainBoth waits until two NodeMaintenances, of which the budget admits one at a time, have been in place one after the other, and ends each.
+// maintainBoth waits until two NodeMaintenances have succeeded one after the other, since the budget admits one at a time, and ends each.
 func maintainBoth(f *fixture) {
 	f.Helper()
 	waiting := map[string]*harness.Maintenance{}

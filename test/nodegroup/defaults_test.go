@@ -13,7 +13,7 @@ import (
 	"github.com/drover-io/drover/test/harness"
 )
 
-// TestRollout_Defaults: a group without spec.rollout has that of the configuration, and one with its own none of it.
+// TestRollout_Defaults: a group without spec.rollout uses the configuration's rollout. A group with its own spec.rollout uses nothing of it.
 func TestRollout_Defaults(t *testing.T) {
 	f := newFixture(t, "defaults", 3)
 	f.Operator(harness.Options{Args: []string{harness.WithConfig(t, "nodeGroups: {rollout: {maxInFlight: 1, pause: 1h}}")}})

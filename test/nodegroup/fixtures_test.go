@@ -19,7 +19,7 @@ import (
 	"github.com/drover-io/drover/test/harness"
 )
 
-// labelPool is the label by which the groups of these tests select Nodes.
+// labelPool is the label in the selectors of these tests' groups.
 const labelPool = "example.com/pool"
 
 // fixture is a control plane with Nodes of one test.

@@ -59,8 +59,8 @@ func (f *fixture) runApp() {
 	f.app = app
 }
 
-// dedicateSet creates a guardedApp on the Nodes of the test, and then a MachineSet that they are of, and a group that guards its taints. When the
-// Nodes are not new any more, the MachineSet declares one that the Pods do not tolerate.
+// dedicateSet creates a guardedApp on the Nodes of the test, then a MachineSet for the Nodes, and a group that guards its taints. When the Nodes are
+// not new any more, the MachineSet declares a taint that the Pods do not tolerate.
 func (f *fixture) dedicateSet() {
 	f.Helper()
 	f.runApp()

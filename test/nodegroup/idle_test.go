@@ -46,7 +46,7 @@ func TestIdle_SaysWhy(t *testing.T) {
 	if output, code := plugin.Run(f.World, "uninstall-check"); code != 1 || !strings.Contains(output, "nodegroup.drover.dev/idle-none") {
 		t.Errorf("uninstall-check has code %d: %s", code, output)
 	}
-	// One that joins a pool that was empty is written, and a pool that scales to zero is not reported again.
+	// When a Node joins an empty pool, the Node is written. When a pool scales to zero, that is not reported again.
 	f.label("idle-00", "example.com/pol", "idle")
 	f.label("idle-00", labelPool, "other")
 	f.eventuallyCondition("idle-none", v1alpha1.ConditionReady, metav1.ConditionTrue, plan.ReasonSynced)

@@ -94,8 +94,8 @@ func TestMachineSet_ChangesWhileItsNodesMove(t *testing.T) {
 	}
 }
 
-// TestClusterAPI_NodesOfAMachineDeployment: Nodes belong to a group by the annotations that the Cluster API gives them, also those of the MachineSet
-// that a later roll-out of the MachineDeployment creates.
+// TestClusterAPI_NodesOfAMachineDeployment: Nodes belong to a group by the annotations that the Cluster API sets. This includes Nodes of the
+// MachineSet that a later roll-out of the MachineDeployment creates.
 func TestClusterAPI_NodesOfAMachineDeployment(t *testing.T) {
 	f := besideOthers(t, "capi", 0)
 	owned := func(set string) func(*corev1.Node) {

@@ -52,7 +52,7 @@ func TestMetadata_FollowsTheGroup(t *testing.T) {
 		return nil
 	})
 
-	// A Node that joins gets it, one that leaves keeps it and is no longer watched over.
+	// A Node that joins gets the label. A Node that leaves keeps the label, and Drover no longer maintains it.
 	f.register("follow-new", "zone-a")
 	f.eventuallyNode("follow-new", "has the label", hasLabel("example.com/team", "red"))
 	f.label("follow-03", labelPool, "other")

@@ -17,7 +17,7 @@ import (
 	"github.com/drover-io/drover/test/harness/plugin"
 )
 
-// TestPlugin_PlansWhatTheOperatorDoes: the waves that kubectl drover plan shows are those in which the operator writes the Nodes then.
+// TestPlugin_PlansWhatTheOperatorDoes: the operator writes the Nodes in the waves that kubectl drover plan shows.
 func TestPlugin_PlansWhatTheOperatorDoes(t *testing.T) {
 	f := newFixture(t, "plugin", 7)
 	f.create(f.newGroup("plugin", withLabel("example.com/team", "blue"), withWaves(1, 3, 0)))

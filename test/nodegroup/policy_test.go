@@ -20,10 +20,10 @@ import (
 	"github.com/drover-io/drover/test/harness"
 )
 
-// otherPool is a change by which a Node would leave the group of its test.
+// otherPool is a patch that takes a Node out of its test's group.
 const otherPool = `{"metadata":{"labels":{"example.com/pool":"other"}}}`
 
-// changed is what the policy says of the label by which the groups of these tests select Nodes.
+// changed is the policy's message about a change of labelPool.
 const changed = "a kubelet may not change " + labelPool + ", by which NodeGroups select Nodes"
 
 // denied returns nil if the API server has denied a change of a kubelet in these words.

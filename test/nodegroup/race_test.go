@@ -124,7 +124,7 @@ func (f *budgetRace) Machines(context.Context, string, time.Time) (machines plan
 	return machines, nil
 }
 
-// start starts a replica. The cache of one that lags shows what it showed up to that long ago.
+// start starts a replica. Its cache may be up to lag behind.
 func (f *budgetRace) start(name string, lag time.Duration) *replica {
 	f.Helper()
 	scheme := raceScheme(f.T)

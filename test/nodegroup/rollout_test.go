@@ -40,7 +40,7 @@ func (f *fixture) written(mark cluster.AuditMark) []string {
 	return names
 }
 
-// TestRollout_Waves: a change reaches Nodes by zone, in waves of the declared sizes, each of which waits for the one before it to be Ready.
+// TestRollout_Waves: a change reaches Nodes by zone, in waves of the declared sizes. Each wave waits until the Nodes of the previous wave are Ready.
 func TestRollout_Waves(t *testing.T) {
 	f := besideOthers(t, "waves", 9)
 	f.create(f.newGroup("waves", withLabel("example.com/team", "blue"), withWaves(1, 4, 0)))
@@ -79,7 +79,7 @@ func TestRollout_ChangedMidway(t *testing.T) {
 			withWaves(2, 2, pause)(spec)
 		})
 		f.eventuallyCondition("midway", kind, status, reason)
-		// Those of the first wave, which is of zone a.
+		// The first wave has the Nodes of zone a.
 		if names := slices.Sorted(slices.Values(f.written(mark))); !slices.Equal(names, []string{"midway-00", "midway-03"}) {
 			t.Errorf("for the label %s written are %v", team, names)
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/drover-io/drover/test/harness"
 )
 
-// labelHalf is the label by which two groups share the Nodes of one test.
+// labelHalf is the label that divides the Nodes of one test between two groups.
 const labelHalf = "example.com/half"
 
 // ofHalf selects one half of the Nodes of the test.
@@ -28,9 +28,9 @@ func suspended(yes bool) func(*v1alpha1.NodeGroupSpec) {
 	return func(spec *v1alpha1.NodeGroupSpec) { spec.Suspend = yes }
 }
 
-// TestSwap_TwoGroups: two groups, of which the older one has onRelease Remove and the other one Keep, get each other's Nodes. Whatever the order of
-// the changes, the end is the same: each Node carries what its new group declares, what the old one alone has declared goes or stays as its onRelease
-// says, and what others have set stays. Each Node is written once, also one that is in no group for a moment.
+// TestSwap_TwoGroups: two groups swap their Nodes. The older group has onRelease Remove, the other Keep. Whatever the order of the changes, the
+// result is the same: each Node carries what its new group declares. What only the old group declared goes or stays as its onRelease says. What
+// others have set stays. Each Node is written once, even a Node that is in no group for a moment.
 func TestSwap_TwoGroups(t *testing.T) {
 	t.Parallel()
 	for name, swap := range map[string]func(f *fixture){

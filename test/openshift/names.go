@@ -15,7 +15,7 @@ const prefix = "machineconfiguration.openshift.io/"
 const (
 	// AnnotationCurrentConfig names the rendered MachineConfig that the Node runs.
 	AnnotationCurrentConfig = prefix + "currentConfig"
-	// AnnotationDesiredConfig names the one that it is to run.
+	// AnnotationDesiredConfig names the rendered MachineConfig that the Node should run.
 	AnnotationDesiredConfig = prefix + "desiredConfig"
 	// AnnotationState is one of the states below.
 	AnnotationState = prefix + "state"
@@ -23,12 +23,12 @@ const (
 	AnnotationReason = prefix + "reason"
 	// AnnotationDesiredDrain is what the Node asks of the drain: drain-CONFIG or uncordon-CONFIG.
 	AnnotationDesiredDrain = prefix + "desiredDrain"
-	// AnnotationLastAppliedDrain is what of that was done last.
+	// AnnotationLastAppliedDrain is the last value of AnnotationDesiredDrain that was carried out.
 	AnnotationLastAppliedDrain = prefix + "lastAppliedDrain"
 	// VersionKey is an annotation of a rendered MachineConfig: the version of OpenShift that it belongs to. The simulator also writes it as a
 	// label on the Nodes that run it, unless Options.NoVersionLabel is set; on a real cluster another component has to.
 	VersionKey = prefix + "release-image-version"
-	// RoleLabel is the label of the MachineConfigs by which pools select them.
+	// RoleLabel is a label of MachineConfigs. Pools select MachineConfigs by it.
 	RoleLabel = prefix + "role"
 )
 
@@ -44,9 +44,9 @@ const (
 const (
 	// AnnotationDegrade on a Node makes it fail with the given reason when it applies a MachineConfig, for as long as the annotation stays.
 	AnnotationDegrade = "machineconfig.sandbox/degrade"
-	// AnnotationHang on a Node names the Step in which it stays for as long as the annotation does; "true" is the reboot.
+	// AnnotationHang on a Node names a Step. The Node stays in this Step as long as the annotation exists; "true" means the reboot.
 	AnnotationHang = "machineconfig.sandbox/hang"
-	// AnnotationStep on a Node says in which Step of an update it is and since when, so that a restart goes on from there.
+	// AnnotationStep on a Node is the Node's current Step of an update and when it began, so that a restart continues from there.
 	AnnotationStep = "machineconfig.sandbox/step"
 	// AnnotationPhase on the ClusterVersion is the Phase of the cluster's update.
 	AnnotationPhase = "machineconfig.sandbox/phase"

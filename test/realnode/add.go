@@ -29,9 +29,9 @@ const (
 
 // Options say what nodes to add.
 type Options struct {
-	// Names are those of the Nodes.
+	// Names are the names of the Nodes.
 	Names []string
-	// Labels are those that the Nodes register with.
+	// Labels are the labels that the Nodes register with.
 	Labels map[string]string
 	// Images are archives of images that Pods may use.
 	Images []string

@@ -18,7 +18,7 @@ type Plan struct {
 	Server string `json:"server"`
 	// Authority is the file of the certificate that server and clients trust.
 	Authority string `json:"authority"`
-	// Labels are those that the Node registers with.
+	// Labels are the labels that the Node registers with.
 	Labels map[string]string `json:"labels,omitempty"`
 	// MaxPods is how many Pods fit; zero is 30.
 	MaxPods int `json:"maxPods,omitempty"`
@@ -34,7 +34,7 @@ type Network struct {
 	Made int `json:"made"`
 }
 
-// Namespace is the name of the network namespace, Link that of the interface on this machine's side.
+// Namespace is the name of the network namespace.
 func (n Network) Namespace() string { return fmt.Sprintf("drover-%d", n.Index) }
 
 // Link is the name of the interface on this machine's side.
@@ -55,7 +55,7 @@ const ServiceAddress = "10.0.0.1"
 // Folder has the files of a node.
 type Folder string
 
-// Path is that of a file in the folder.
+// Path returns the path of a file in the folder.
 func (f Folder) Path(parts ...string) string {
 	return filepath.Join(append([]string{string(f)}, parts...)...)
 }
@@ -67,10 +67,10 @@ func (f Folder) network() string { return f.Path("network.json") }
 // Kubeconfig is the kubelet's.
 func (f Folder) Kubeconfig() string { return f.Path("kubelet.kubeconfig") }
 
-// Certificate and Key are those that the kubelet serves with. The key is written first.
+// Certificate is the kubelet's serving certificate. Key is written before it.
 func (f Folder) Certificate() string { return f.Path("kubelet.crt") }
 
-// Key is that of Certificate.
+// Key is the private key of Certificate.
 func (f Folder) Key() string { return f.Path("kubelet.key") }
 
 // Ready is there when the kubelet has been started.

@@ -43,7 +43,7 @@ build)
 esac
 `
 
-// checkout is a folder in which hack/build.sh runs.
+// checkout is a folder where hack/build.sh runs.
 type checkout struct {
 	*testing.T
 

@@ -63,7 +63,7 @@ func TestReleaseNotes_Extracted(t *testing.T) {
 	}
 }
 
-// Every section can be released; that of what is not released yet is empty just after a release.
+// Every section can be released. Just after a release, the Unreleased section is empty.
 func TestReleaseNotes_ChangelogReleasable(t *testing.T) {
 	text := readFile(t, "CHANGELOG.md")
 	sections := regexp.MustCompile(`(?m)^## \[([^\]]+)\]`).FindAllStringSubmatch(text, -1)

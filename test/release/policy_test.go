@@ -23,7 +23,7 @@ var writers = map[string][]string{
 
 var (
 	pinned = regexp.MustCompile(`^((actions|github)/[a-z-]+(/[a-z-]+)?|ossf/scorecard-action)@[0-9a-f]{40}$`)
-	// tests is what runs the code of the repository, or that of a change which is not reviewed.
+	// tests matches commands that run code of the repository, including code of unreviewed changes.
 	tests = regexp.MustCompile(`\bmake\b|\bgo (test|run|generate|build)\b|\bhack/(release|test-node|verify|lint|build|images)\.sh`)
 )
 

@@ -161,7 +161,7 @@ func (a *Actuator) instance(
 		changes = append(changes, made.Add(vanishes))
 	}
 	if len(changes) > 0 {
-		// A change that is already due is made at once.
+		// If a change is already due, look again at once.
 		instance.LookAgain = max(slices.MinFunc(changes, time.Time.Compare).Sub(a.clock.Now()), time.Millisecond)
 	}
 	return instance, nil

@@ -105,8 +105,8 @@ func waitForAddresses(machine *machinev1beta1.Machine, unbound int, now metav1.T
 	return withStatus(provider.RequeueAfter(awaitAddress, message), status)
 }
 
-// withFailure adds a condition to an error of Create: the virtual machine is not created. An error that only asks to wait does not change the
-// condition.
+// withFailure attaches a status to an error of Create: it sets the condition MachineCreation to False, unless the condition is already True. An error
+// that only asks to wait is returned unchanged.
 func withFailure(machine *machinev1beta1.Machine, err error, now metav1.Time) error {
 	if _, waits := provider.AsRequeueAfter(err); waits || err == nil {
 		return err

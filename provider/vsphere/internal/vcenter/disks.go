@@ -35,7 +35,7 @@ type Disks struct {
 // errNoConfiguration is the error of a virtual machine whose disks are not known: its files may be inaccessible.
 var errNoConfiguration = errors.New("the vCenter does not report its configuration")
 
-// diskReads read the disks of virtual machines, several machines in one call.
+// diskReads read the disks of virtual machines. One call reads several virtual machines.
 type diskReads struct {
 	*batches[types.ManagedObjectReference]
 

@@ -11,7 +11,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// powerOns power virtual machines on, all of a datacenter in one call.
+// powerOns power virtual machines on, with one call for all virtual machines of a datacenter.
 type powerOns struct {
 	*batches[types.ManagedObjectReference]
 

@@ -268,7 +268,7 @@ func (p *podIndexer) GetByKey(key string) (any, bool, error) {
 	return p.inner.shown(object), true, nil
 }
 
-// IndexField adds an index of a controller. One that several controllers need is added once, as by the operator.
+// IndexField adds an index of a controller. An index that several controllers need is added once, as in the operator.
 func (p *process) IndexField(_ context.Context, object client.Object, name string, extract client.IndexerFunc) error {
 	if indexes := p.informers[kindOf(object)].indexes; indexes[name] == nil {
 		indexes[name] = extract

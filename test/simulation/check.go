@@ -107,8 +107,8 @@ func (w *world) checkDeleted(wr *write) {
 	}
 }
 
-// checkScaledDown holds that a MachineSet deletes no more Machines than it has too many of. Those that have been deleted or released otherwise since
-// the pass has looked it cannot know of.
+// checkScaledDown checks that a MachineSet deletes no more Machines than it has too many. The pass cannot know of Machines that others have deleted
+// or released since it looked.
 func (w *world) checkScaledDown(wr *write) {
 	record := w.process.record(wr.pass)
 	machine, ok := wr.before.(*machinev1beta1.Machine)
@@ -120,7 +120,7 @@ func (w *world) checkScaledDown(wr *write) {
 	if w.config.replaceFailed && machine.Status.Phase != nil && *machine.Status.Phase == machinev1beta1.PhaseFailed {
 		return
 	}
-	// left are those that would be there if only the MachineSet had deleted any.
+	// left is how many Machines would be left if only the MachineSet had deleted any.
 	left := w.replicas(record.set) + w.takenAway(record)
 	if left < record.set.replicas {
 		_ = w.fault("machineset deletes Machine %s: %d are left, for %d replicas", wr.key, left, record.set.replicas)

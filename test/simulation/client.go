@@ -29,7 +29,7 @@ type controllerClient struct {
 
 func (c *controllerClient) process() *process { return c.cache.process }
 
-// selectable are the fields by which the API server selects.
+// selectable are the fields that the API server supports in field selectors.
 var selectable = map[string]client.IndexerFunc{
 	"metadata.name": func(object client.Object) []string { return []string{object.GetName()} },
 	"spec.nodeName": func(object client.Object) []string {

@@ -1,7 +1,7 @@
-// Package simulation runs the controllers machineset, machine, nodelink, healthcheck and metadata, in every second seed also those of NodeGroups,
-// with their budgets, and of NodeMaintenances, and the drain engine and the node leases that they use, together in one process against a model of the
-// API server, from a seed. What a seed has done, it does again; on a machine that is
-// busy there may be exceptions, as Go may take the one processor that a simulation has from a handler between two of its steps.
+// Package simulation runs controllers together in one process against a model of the API server, from a seed: machineset, machine, nodelink,
+// healthcheck and metadata, with the drain engine and the node leases that they use. Every second seed adds the controllers of NodeGroups, with their
+// budgets, and of NodeMaintenances. The same seed gives the same run. On a busy machine there may be exceptions, because Go may take the simulation's
+// one processor away from a handler between two of its steps.
 //
 // What is real: the controllers as they are shipped, each started by its Run, with its own watches and handlers, the work queue of
 // controller-runtime with its priorities and back-offs, and everything below: decisions, patches, expectations, leases, the drain engine.

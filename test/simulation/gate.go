@@ -14,7 +14,7 @@ var errDead = errors.New("the process has ended")
 // call is a request of a controller that waits until the scheduler lets it through.
 type call struct {
 	// controller is who asks, pass the reconciliation, item what it has read first, what the request itself, and object the key of what is reconciled.
-	// Together they distinguish calls, independent of the order in which they have come.
+	// Together they identify a call, whatever the order of arrival.
 	controller, pass, item, what, object string
 	// mutates is whether it changes something, on the API server or at the provider.
 	mutates bool
@@ -70,7 +70,7 @@ func (g *gates) forget(c *call) {
 	g.held = slices.DeleteFunc(g.held, func(other *call) bool { return other == c })
 }
 
-// waiting lists the calls that wait, in an order that does not depend on that of their coming.
+// waiting lists the calls that wait, in an order that does not depend on when they arrived.
 func (g *gates) waiting() []*call {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -26,7 +26,7 @@ type groupCheck struct {
 	counts []nodeCount
 }
 
-// nodeCount is how many Nodes a NodeGroup had at a time, with those that are gone and have a place.
+// nodeCount is how many Nodes a NodeGroup had at a time, including deleted Nodes that still have a place.
 type nodeCount struct {
 	at    time.Time
 	nodes int

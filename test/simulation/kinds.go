@@ -28,7 +28,7 @@ type kind struct {
 	status, generation bool
 }
 
-// kinds are all that the controllers read or write, in the order in which the scheduler looks at them.
+// kinds are all kinds that the controllers read or write. The scheduler goes through them in this order.
 var kinds = []*kind{
 	{"MachineSet", machinev1beta1.GroupVersion, func() client.Object { return &machinev1beta1.MachineSet{} }, true, true},
 	{"Machine", machinev1beta1.GroupVersion, func() client.Object { return &machinev1beta1.Machine{} }, true, true},
@@ -41,7 +41,7 @@ var kinds = []*kind{
 	{"DaemonSet", schema.GroupVersion{Group: "apps", Version: "v1"}, func() client.Object { return &metav1.PartialObjectMetadata{} }, true, true},
 }
 
-// groupKinds are those that there are where there are NodeGroups, in addition to kinds.
+// groupKinds are the additional kinds in worlds with NodeGroups.
 var groupKinds = []*kind{
 	{"NodeGroup", v1alpha1.GroupVersion, func() client.Object { return &v1alpha1.NodeGroup{} }, true, true},
 	{"NodeMaintenance", medik8s.GroupVersion, func() client.Object { return &medik8s.NodeMaintenance{} }, true, true},
@@ -51,7 +51,7 @@ func (k *kind) resource() schema.GroupResource {
 	return schema.GroupResource{Group: k.group.Group, Resource: k.name}
 }
 
-// allKinds are those of every world.
+// allKinds are kinds and groupKinds.
 var allKinds = slices.Concat(kinds, groupKinds)
 
 func kindNamed(name string) *kind {

@@ -17,7 +17,7 @@ import (
 // limit is the budget of a NodeGroup: a number of Nodes, or a percentage of them.
 type limit struct{ nodes, percent int }
 
-// limits are those that users choose.
+// limits are the limits that users choose from.
 var limits = []limit{{nodes: 1}, {nodes: 2}, {percent: 20}, {percent: 34}, {percent: 50}}
 
 // of returns how many of so many Nodes may be unavailable.
@@ -113,7 +113,7 @@ func (w *world) editGroups(all bool, change func(group *v1alpha1.NodeGroup)) {
 // crowd counts each Node of a NodeGroup twice, which makes percentages larger.
 type crowd struct{ disruption.Membership }
 
-// Members returns the Nodes of a NodeGroup, and as many Ready ones that do not exist.
+// Members returns the Nodes of a NodeGroup, and as many Ready Nodes that do not exist.
 func (c crowd) Members(ctx context.Context, group string) ([]*corev1.Node, error) {
 	nodes, err := c.Membership.Members(ctx, group)
 	for _, node := range nodes[:len(nodes):len(nodes)] {

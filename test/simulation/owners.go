@@ -23,7 +23,7 @@ type entry struct{ kind, key string }
 
 // nodeChecks remember who has written what.
 type nodeChecks struct {
-	// scaledDown are the Machines that the controller machineset has deleted, vanished those that are not on the server any more.
+	// scaledDown are the Machines that the controller machineset has deleted, vanished the Machines that are not on the server any more.
 	scaledDown, vanished map[types.UID]bool
 }
 

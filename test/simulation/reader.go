@@ -111,7 +111,7 @@ func (c *controllerCache) GetInformer(_ context.Context, object client.Object, _
 	return &controllerInformer{process: c.process, controller: c.controller, inner: c.process.informers[kindOf(object)]}, nil
 }
 
-// assign lets an object be another one, or its metadata that of another one.
+// assign copies an object into another one. If the target has only metadata, assign copies the metadata.
 func assign(to, from client.Object) error {
 	if partial, ok := to.(*metav1.PartialObjectMetadata); ok {
 		source, ok := field(from, "ObjectMeta").Interface().(metav1.ObjectMeta)

@@ -19,7 +19,7 @@ const (
 	seedsVariable, seedVariable, baseVariable = "DROVER_SIMULATION_SEEDS", "DROVER_SIMULATION_SEED", "DROVER_SIMULATION_BASE"
 	// shardVariable gives a process of this test its seeds: the first one, and how many.
 	shardVariable = "DROVER_SIMULATION_SHARD"
-	// laneSeeds are the seeds of make simulation, of which make test-all runs a sample, and make test a smaller one.
+	// laneSeeds is the number of seeds of make simulation. make test-all runs a sample of them, make test a smaller sample.
 	laneSeeds   = 500
 	sampleSeeds = 100
 	shortSeeds  = 40
@@ -46,7 +46,7 @@ func number(t *testing.T, variable string, otherwise uint64) uint64 {
 	return value
 }
 
-// chosenSeeds returns the first of the seeds to run and how many: those that are asked for, or a sample of the lane that is another one each time.
+// chosenSeeds returns the first of the seeds to run and how many: the requested seeds, or a random sample of the lane.
 func chosenSeeds(t *testing.T) (base, seeds uint64) {
 	t.Helper()
 	if os.Getenv(baseVariable) == "" && os.Getenv(seedsVariable) == "" {
@@ -59,7 +59,7 @@ func chosenSeeds(t *testing.T) (base, seeds uint64) {
 	return number(t, baseVariable, 1), number(t, seedsVariable, laneSeeds)
 }
 
-// TestSimulation runs the seeds, those of each processor in a process of its own.
+// TestSimulation runs the seeds. Each processor runs its share in a process of its own.
 func TestSimulation(t *testing.T) {
 	t.Parallel()
 	if os.Getenv(seedVariable) != "" {

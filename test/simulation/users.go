@@ -17,8 +17,8 @@ import (
 const (
 	namespace = "machines"
 	poolLabel = "example.com/pool"
-	// foreign is the prefix of keys that no controller may touch, pooled that of keys that pools declare.
-	// grouped is that of keys that NodeGroups declare.
+	// foreign is the prefix of keys that no controller may touch, pooled the prefix of keys that pools declare, and grouped the prefix of keys that
+	// NodeGroups declare.
 	foreign, pooled, grouped = "foreign.example.com/", "pool.example.com/", "group.example.com/"
 )
 
@@ -209,7 +209,7 @@ func with[V any](entries map[string]V, key string, value V) map[string]V {
 	return after
 }
 
-// editNode is a hand on a Node: keys of its own, and sometimes those of the pool.
+// editNode edits a Node by hand: it sets the user's own keys, or changes or removes keys that the pool declares.
 func (w *world) editNode() {
 	node := w.someNode()
 	if node == nil {

@@ -22,7 +22,7 @@ type world struct {
 	process *process
 	// wake gets a value when a call comes to a gate.
 	wake chan struct{}
-	// timers are in the order in which they are due.
+	// timers are sorted by when they are due.
 	timers []timer
 	// steps counts what the scheduler has done.
 	steps int
@@ -39,7 +39,7 @@ type world struct {
 	trace bool
 
 	mu sync.Mutex
-	// faults are what controllers have done although it is not allowed, in the order in which it was found.
+	// faults are what controllers have done although it is not allowed, in order of discovery.
 	faults   []string
 	suffixes int
 }
@@ -63,7 +63,7 @@ func newWorld(seed uint64, c *config) *world {
 	return w
 }
 
-// kinds are those that there are in this world.
+// kinds returns the kinds in this world.
 func (w *world) kinds() []*kind {
 	if w.config.groups {
 		return allKinds

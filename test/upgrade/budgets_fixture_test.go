@@ -67,11 +67,11 @@ func (f *budgetRace) pool(name string, machines int32) *harness.Pool {
 	return f.MakePool(f.Name+"-"+name, machines, func(_ *machinev1beta1.MachineSet, spec *kwok.ProviderSpec) { f.complete(spec) })
 }
 
-// complete gives Nodes the labels by which Pods and MachineConfigPools select them.
+// complete gives Nodes the labels in the selectors of Pods and MachineConfigPools.
 func (f *budgetRace) complete(spec *kwok.ProviderSpec) {
 	spec.Zone = "zone-a"
 	spec.Labels = map[string]string{
-		// Not that of workers: the machine-config-operator would update a new Node with the workers before Drover knows of it.
+		// Without the workers' label: the machine-config-operator would update a new Node with the workers before Drover knows of it.
 		harness.SiteLabel: f.Name, openshift.NodeRoleLabel(f.Name): "",
 	}
 }
@@ -174,7 +174,7 @@ func (f *budgetRace) nodes() []corev1.Node {
 	return nodes.Items
 }
 
-// deploy replaces the Pods of the round before by ones that tolerate the taint that the Nodes have now, and not the next one.
+// deploy replaces the Pods of the previous round. The new Pods tolerate the taint that the Nodes have now, but not the next one.
 func (f *budgetRace) deploy(round int, count int32) {
 	f.Helper()
 	name := fmt.Sprintf("app%d", round)

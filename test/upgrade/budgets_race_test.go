@@ -46,7 +46,7 @@ func raceRounds(t *testing.T) int {
 	return rounds
 }
 
-// replicas are two operators, of which one leads.
+// replicas are two operators. One of them leads.
 type replicas struct {
 	*budgetRace
 	running []*harness.Operator
@@ -61,7 +61,7 @@ func (r *replicas) start() {
 	}}))
 }
 
-// restart starts replicas in place of those that have ended because they could not renew their lease in time, as a Deployment does.
+// restart replaces replicas that have ended because they could not renew their lease in time, as a Deployment does.
 func (r *replicas) restart() {
 	r.Helper()
 	for i := len(r.running) - 1; i >= 0; i-- {

@@ -13,7 +13,7 @@ import (
 
 var env *cluster.Cluster
 
-// shared is the operator of all tests but those that kill theirs. The cluster has one version, so tests run one after another.
+// shared is the operator of all tests except tests that kill their own. The cluster has one version, so tests run one after another.
 var shared harness.SharedOperator
 
 func TestMain(m *testing.M) {

@@ -23,7 +23,7 @@ import (
 	"github.com/drover-io/drover/test/openshift"
 )
 
-// TestRun_OneNodeAtATime upgrades two MachineConfigPools of six nodes with three rules, of which two have clean-up Jobs.
+// TestRun_OneNodeAtATime upgrades two MachineConfigPools of six nodes with three rules. Two of the rules have clean-up Jobs.
 func TestRun_OneNodeAtATime(t *testing.T) {
 	s := newScenario(t, scenarioOptions{
 		pools: 2, nodes: 6, rules: 3, pool: func(pool *mcfgv1.MachineConfigPool) {
@@ -119,7 +119,7 @@ func checkJob(t *testing.T, job *batchv1.Job) {
 	}
 }
 
-// checkTimesToLive checks that of a run that is over the Jobs may go whose rule says so, and no others.
+// checkTimesToLive checks the Jobs of a finished run: a Job has a time to live if and only if its rule says so.
 func checkTimesToLive(jobs []batchv1.Job) error {
 	for i := range jobs {
 		job := &jobs[i]
@@ -364,8 +364,8 @@ func TestRun_MCPsChangedByUser(t *testing.T) {
 	})
 }
 
-// TestReservation_SecondRunWaits has two runs need the same MachineConfigPool: the second one waits, says for which run, and starts when the first
-// one is deleted.
+// TestReservation_SecondRunWaits: two runs need the same MachineConfigPool. The second run waits, names the run that it waits for, and starts when
+// the first run is deleted.
 func TestReservation_SecondRunWaits(t *testing.T) {
 	// The pool is unpaused between the two runs: OpenShift is not faster than the second one.
 	s := newScenario(t, scenarioOptions{

@@ -26,7 +26,7 @@ import (
 	"github.com/drover-io/drover/test/openshift"
 )
 
-// releases counts the versions to which the cluster was upgraded: each test has its own.
+// releases counts the versions that the cluster was upgraded to: each test has its own.
 var releases atomic.Int64
 
 func nextVersion() string { return fmt.Sprintf("4.17.%d", releases.Add(1)) }
@@ -36,9 +36,9 @@ type scenario struct {
 	*harness.Site
 
 	operator *harness.Operator
-	// to is the version to which the cluster is upgraded.
+	// to is the version that the cluster is upgraded to.
 	to string
-	// targets are the names of the target MachineConfigPools, canary is that of the canary, and nodes are those of the targets' nodes.
+	// targets are the names of the target MachineConfigPools, canary is the name of the canary, and nodes are the names of the targets' nodes.
 	targets []string
 	canary  string
 	nodes   []string
@@ -54,7 +54,7 @@ type scenarioOptions struct {
 	run                 func(run *v1alpha1.MutexRunConfig)
 	rule                func(i int, rule *v1alpha1.MutexRule)
 	pool                func(pool *mcfgv1.MachineConfigPool)
-	// late leaves the operator out, which is otherwise the one that tests share.
+	// late leaves the operator out. Otherwise the scenario uses the operator that tests share.
 	late bool
 }
 
@@ -180,7 +180,7 @@ func (s *scenario) addRule(i int, change func(int, *v1alpha1.MutexRule)) {
 	s.rules = append(s.rules, v1alpha1.Reference{Name: rule.Name, Namespace: rule.Namespace})
 }
 
-// roles gives a Node the role labels by which some MachineConfigPools select it.
+// roles gives a Node role labels, which some MachineConfigPools select.
 func roles(names ...string) func(*corev1.Node) {
 	return func(node *corev1.Node) {
 		for _, name := range names {

@@ -17,7 +17,7 @@ import (
 	"github.com/drover-io/drover/test/harness"
 )
 
-// groupLabel is the label by which NodeGroups of these tests select their Nodes.
+// groupLabel is the label in the selectors of these tests' NodeGroups.
 const groupLabel = "example.com/group"
 
 // newGroup makes a NodeGroup of one node, with the node's name, that allows so many unavailable Nodes, and waits until the Node is in it.

@@ -12,8 +12,8 @@ import (
 	"github.com/vmware/govmomi/vim25/soap"
 )
 
-// EndOtherSessions ends all sessions but that of a client. Who follows the virtual machines with a property collector begins anew: those of the
-// simulator may lose that one was destroyed,
+// EndOtherSessions ends all sessions except the client's own. A client that follows the virtual machines with a property collector has to start
+// again, because the simulator's collectors may miss that a virtual machine was destroyed:
 // https://github.com/vmware/govmomi/blob/v0.52.0/simulator/property_collector.go#L958
 func EndOtherSessions(ctx context.Context, client *vim25.Client) error {
 	sessions := session.NewManager(client)

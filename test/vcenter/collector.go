@@ -125,7 +125,7 @@ func (c *collector) machinesOfView(ctx *simulator.Context) (paths []string, foll
 	return filter.Spec.PropSet[0].PathSet, ok && root.Entity().Parent == nil
 }
 
-// The ways in which a wait ends.
+// waited is how a wait ended.
 type waited int
 
 const (
@@ -186,7 +186,7 @@ func (c *collector) collect(ctx *simulator.Context, paths []string) {
 	}
 }
 
-// changesOf returns the properties that differ. One that is unset now has no value.
+// changesOf returns the properties that differ. A property that is not set any more has no value.
 func changesOf(before, now map[string]types.AnyType, paths []string) (changes []types.PropertyChange) {
 	for _, path := range paths {
 		if !reflect.DeepEqual(before[path], now[path]) {
@@ -196,7 +196,7 @@ func changesOf(before, now map[string]types.AnyType, paths []string) (changes []
 	return changes
 }
 
-// read returns the properties of a virtual machine that are set; nil for one that is gone.
+// read returns the properties of a virtual machine that are set; nil if the virtual machine is gone.
 func (c *collector) read(ctx *simulator.Context, ref types.ManagedObjectReference, paths []string) map[string]types.AnyType {
 	answer := c.RetrievePropertiesEx(ctx, &types.RetrievePropertiesEx{SpecSet: []types.PropertyFilterSpec{{
 		ObjectSet: []types.ObjectSpec{{Obj: ref}}, PropSet: []types.PropertySpec{{Type: machineKind, PathSet: paths}},
@@ -224,8 +224,8 @@ type followed struct {
 	// changed are the virtual machines that may have changed, and whether they are gone.
 	changed map[types.ManagedObjectReference]bool
 
-	// reported are the properties as they were reported, pending is what is reported next, and version counts the answers. Only calls of
-	// WaitForUpdatesEx, of which there is one at a time, use them.
+	// reported are the properties as they were reported, pending is what is reported next, and version counts the answers. Only WaitForUpdatesEx uses
+	// them, and its calls do not overlap.
 	reported map[types.ManagedObjectReference]map[string]types.AnyType
 	pending  []types.ObjectUpdate
 	version  int
@@ -238,7 +238,7 @@ func newFollowed(self types.ManagedObjectReference) *followed {
 	}
 }
 
-// Reference is that of the collector: the simulator removes the handler with it.
+// Reference returns the reference of the collector, so that the simulator removes the handler with the collector.
 func (f *followed) Reference() types.ManagedObjectReference { return f.self }
 
 // PutObject notes a new object.

@@ -45,8 +45,8 @@ type guest struct {
 	memoryMB             int32
 }
 
-// PlayGuests gives virtual machines that are powered on addresses, and Nodes which kwok plays, until the context ends. The Node of one that is
-// powered off turns NotReady; the Node of one that is destroyed stays as it is.
+// PlayGuests gives addresses to virtual machines that are powered on, and Nodes that kwok plays, until the context ends. When a virtual machine is
+// powered off, its Node turns NotReady. When it is destroyed, its Node does not change.
 func (s *Server) PlayGuests(ctx context.Context, nodes client.Client, options GuestOptions) {
 	known := map[types.ManagedObjectReference]*guest{}
 	ticker := time.NewTicker(look)

@@ -41,7 +41,7 @@ func (s *Site) CloudConfig() string {
 	return fmt.Sprintf(format, s.Host, s.Port, RegionCategory, ZoneCategory)
 }
 
-// ProviderSpec is that of Machines which are virtual machines of this vCenter.
+// ProviderSpec returns the providerSpec of Machines in this vCenter.
 func (s *Site) ProviderSpec() *machinev1beta1.VSphereMachineProviderSpec {
 	return &machinev1beta1.VSphereMachineProviderSpec{
 		TypeMeta: metav1.TypeMeta{APIVersion: "machine.openshift.io/v1beta1", Kind: "VSphereMachineProviderSpec"},
@@ -61,7 +61,7 @@ type Behavior struct {
 	Clones map[string]CloneBehavior `json:"clones,omitempty"`
 	// REST is the HTTP status that the REST API, which has the tags, answers with; zero for its own.
 	REST int `json:"rest,omitempty"`
-	// Password is the only one that is accepted; empty for the usual one.
+	// Password is the only password that is accepted; empty for the usual password.
 	Password string `json:"password,omitempty"`
 	// Calls are faults of calls, by the name of the SOAP method, such as NotAuthenticated; each happens once.
 	Calls map[string]string `json:"calls,omitempty"`
@@ -78,7 +78,7 @@ type CloneBehavior struct {
 
 // CloneRequest is what a clone was asked for with that the simulator does not carry out.
 type CloneRequest struct {
-	// Snapshot is that of a linked clone; empty for a full clone.
+	// Snapshot is the snapshot of a linked clone; empty for a full clone.
 	Snapshot string `json:"snapshot,omitempty"`
 	// DiskMoveType is how the disks are cloned.
 	DiskMoveType string `json:"diskMoveType"`

@@ -15,8 +15,8 @@ import (
 // hardware is the version of the virtual hardware of the template.
 const hardware = "vmx-19"
 
-// template is a virtual machine whose clones get what the caller asks for: those of the simulator do not, in
-// https://github.com/vmware/govmomi/blob/v0.52.0/simulator/virtual_machine.go#L2499 a copy is changed that is dropped.
+// template is a virtual machine whose clones get what the caller asks for. The simulator's own clones do not, because the simulator changes a copy
+// that it drops: https://github.com/vmware/govmomi/blob/v0.52.0/simulator/virtual_machine.go#L2499
 type template struct {
 	*simulator.VirtualMachine
 	server *Server
@@ -59,7 +59,7 @@ type creator interface {
 	CreateVMTask(ctx *simulator.Context, request *types.CreateVM_Task) soap.HasFault
 }
 
-// CloneVMTask clones the template. Clones of a vCenter run side by side, those of the simulator hold the lock of their template.
+// CloneVMTask clones the template. Clones in a vCenter run at the same time, but the simulator's own clones hold the lock of their template.
 func (t *template) CloneVMTask(ctx *simulator.Context, request *types.CloneVM_Task) soap.HasFault {
 	task := simulator.CreateTask(t.VirtualMachine, "cloneVm", nil)
 	task.Info.State = types.TaskInfoStateRunning

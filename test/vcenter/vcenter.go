@@ -28,13 +28,13 @@ const (
 	Network    = "DC0_DVPG0"
 	// Pool is an inventory path.
 	Pool = "/DC0/host/DC0_C0/Resources"
-	// Template is the name of the template, and VMGroup that of a group of the cluster.
+	// Template is the name of the template, and VMGroup the name of a group of the cluster.
 	Template = "node-template"
 	VMGroup  = "nodes"
 	// Snapshot is the first snapshot of the template, and CurrentSnapshot the one after it.
 	Snapshot        = "installed"
 	CurrentSnapshot = "patched"
-	// Username is that of the only user.
+	// Username is the name of the only user.
 	Username = "drover@vsphere.local"
 	// Password is the user's.
 	Password = "drover-test"

@@ -12,8 +12,9 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// views has container views follow the inventory in a goroutine. Those of the simulator follow it in that of the change, which holds the lock of a
-// virtual machine and waits for the lock of the view; that one waits for a filter, and the filter for the virtual machine, and the vCenter hangs:
+// views has container views follow the inventory in a goroutine of their own. The simulator's views follow it in the goroutine that makes a change,
+// which can deadlock: the change holds the lock of a virtual machine and waits for the lock of the view, the view waits for a filter, and the filter
+// waits for the virtual machine:
 // https://github.com/vmware/govmomi/blob/v0.52.0/simulator/view_manager.go#L200
 // https://github.com/vmware/govmomi/blob/v0.52.0/simulator/property_filter.go#L68
 type views struct{ *simulator.ViewManager }

@@ -171,7 +171,8 @@ func makeMachines(w *harness.World) {
 	pool.Runs(2)
 	pool.Scale(1)
 	pool.Runs(1)
-	// All Machines must be gone before the provider's role is deleted. Otherwise a Machine would keep its finalizer, and so keep its CRD.
+	// No Machine may exist when the provider's role is deleted: a Machine that the operator creates at that moment would keep its finalizer, and so its
+	// CRD.
 	pool.Scale(0)
 	pool.Runs(0)
 }

@@ -164,12 +164,12 @@ func (w *watcher) next(ctx context.Context) error {
 	return nil
 }
 
-// maxChecked is how many virtual machines are looked for that are not reported any more.
-const maxChecked = 20
+// maxHidden is how many virtual machines may be hidden one by one. More of them at once are a mistake of whoever sets permissions.
+const maxHidden = 20
 
 // checkGone verifies that virtual machines of Machines are gone when the vCenter stops reporting them: after a change of permissions the vCenter
-// reports fewer of them. A virtual machine that still exists is marked hidden. If more than maxChecked are missing and a checked one exists,
-// checkGone returns an error, so that none of them counts as gone.
+// reports fewer of them. A virtual machine that still exists is marked hidden. If more than maxHidden are missing and one of them exists, checkGone
+// returns an error, so that none of them counts as gone.
 func (w *watcher) checkGone(ctx context.Context, changes map[types.ManagedObjectReference]*VM, set *types.UpdateSet) error {
 	index := w.vcenter.index
 	var missing []types.ManagedObjectReference
@@ -182,12 +182,12 @@ func (w *watcher) checkGone(ctx context.Context, changes map[types.ManagedObject
 	} else if set.Truncated == nil || !*set.Truncated {
 		missing = index.missingIn(w.all)
 	}
-	for _, ref := range missing[:min(len(missing), maxChecked)] {
+	for _, ref := range missing {
 		exists, err := exists(ctx, w.login, ref)
 		if err != nil {
 			return fmt.Errorf("looking for virtual machine %s, which is not reported any more: %w", ref.Value, err)
 		}
-		if exists && len(missing) > maxChecked {
+		if exists && len(missing) > maxHidden {
 			return fmt.Errorf("%d virtual machines of Machines are not shown to this user any more, of which %s exists: check the permissions of the user",
 				len(missing), ref.Value)
 		}

@@ -179,6 +179,34 @@ func TestCheckGone_Hidden(t *testing.T) {
 	}
 }
 
+// TestCheckGone_ManyHidden: one virtual machine that exists among many that are gone has none of them count as gone.
+func TestCheckGone_ManyHidden(t *testing.T) {
+	v, client, _ := newSimulated(t)
+	template, err := find.NewFinder(client).VirtualMachine(t.Context(), "/"+simulated.Datacenter+"/vm/"+simulated.Template)
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := newVM("own", "own")
+	own.Ref = template.Reference()
+	all, left := map[types.ManagedObjectReference]*VM{own.Ref: own}, map[types.ManagedObjectReference]*VM{own.Ref: nil}
+	for i := range 5 * maxHidden {
+		gone := newVM(fmt.Sprintf("gone-%d", i), fmt.Sprintf("gone-%d", i))
+		all[gone.Ref], left[gone.Ref] = gone, nil
+	}
+	v.index.replace(all)
+	current, err := v.sessions.get(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The order of a map is another one each time.
+	for range 5 {
+		err := (&watcher{vcenter: v, login: current, complete: true}).checkGone(t.Context(), left, &types.UpdateSet{})
+		if err == nil || !strings.Contains(err.Error(), "are not shown to this user any more") {
+			t.Errorf("error %v", err)
+		}
+	}
+}
+
 // TestExists: a virtual machine that is not shown is asked for by its reference. One with the UUID of another is another one.
 func TestExists(t *testing.T) {
 	v, client, _ := newSimulated(t)

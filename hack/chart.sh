@@ -49,5 +49,6 @@ render() {
 }
 
 echo "wrote $archive: version ${chart_version}, appVersion ${version}"
-render "$out/install.yaml" "OpenShift" --api-versions config.openshift.io/v1 --api-versions machineconfiguration.openshift.io/v1
+render "$out/install.yaml" "OpenShift" --api-versions config.openshift.io/v1 --api-versions machineconfiguration.openshift.io/v1 \
+	--api-versions machine.openshift.io/v1beta1
 render "$out/install-kubernetes.yaml" "plain Kubernetes" --set capabilities.machines=true,capabilities.autoscaling=true

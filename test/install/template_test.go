@@ -40,7 +40,7 @@ func everything() []string {
 
 func TestChart_EqualsKustomize(t *testing.T) {
 	for folder, args := range map[string][]string{
-		"config/default":           {"--api-versions", "config.openshift.io/v1", "--api-versions", "machineconfiguration.openshift.io/v1"},
+		"config/default":           openShift(),
 		"config/kubernetes":        plainKubernetes(),
 		"config/overlays/metadata": helm.Only("metadata"), "config/overlays/maintenance": helm.Only("maintenance"),
 		"config/overlays/node-groups": helm.Only("node-groups"), "config/overlays/autoscaling": helm.Only("autoscaling"),
@@ -190,17 +190,16 @@ func TestChart_OperatorReadsConfiguration(t *testing.T) {
 		edit func(*v1alpha1.DroverConfiguration)
 	}{
 		"default": {nil, func(c *v1alpha1.DroverConfiguration) {
-			c.Controllers = []string{"metadata", "node-groups", "maintenance", "maintenance-kubevirt"}
+			c.Controllers = []string{"node-groups", "maintenance", "maintenance-kubevirt"}
 		}},
 		"one alone": {helm.Only("machines"), func(c *v1alpha1.DroverConfiguration) { c.Controllers = []string{"machines"} }},
 		"auto on plain Kubernetes": {autos(), func(c *v1alpha1.DroverConfiguration) {
 			c.Controllers = []string{"metadata", "node-groups", "maintenance", "maintenance-kubevirt", "machines", "autoscaling"}
 		}},
-		"auto on OpenShift": {append(autos(), "--api-versions", "config.openshift.io/v1", "--api-versions", "machineconfiguration.openshift.io/v1",
-			"--api-versions", "machine.openshift.io/v1beta1"), func(c *v1alpha1.DroverConfiguration) {
+		"auto on OpenShift": {append(autos(), openShift()...), func(c *v1alpha1.DroverConfiguration) {
 			c.Controllers = []string{"metadata", "node-groups", "maintenance", "maintenance-kubevirt", "upgrade"}
 		}},
-		"what the user says counts": {[]string{"--set", "config.controllers={metadata,maintenance}", "--set", "config.log.verbosity=4",
+		"what the user says counts": {[]string{"--set", "capabilities.metadata=true", "--set", "config.controllers={metadata,maintenance}", "--set", "config.log.verbosity=4",
 			"--set-json", "config.drain.requestsPerSecond=12.5", "--set", "config.namespace="},
 			func(c *v1alpha1.DroverConfiguration) {
 				c.Controllers, c.Log.Verbosity, c.Drain.RequestsPerSecond, c.Namespace = []string{"metadata", "maintenance"}, new(4), new(12.5), new("")
@@ -221,6 +220,14 @@ func TestChart_OperatorReadsConfiguration(t *testing.T) {
 			}
 		})
 	}
+}
+
+// openShift says which APIs of OpenShift a cluster has.
+func openShift() (args []string) {
+	for _, version := range []string{"config.openshift.io/v1", "machineconfiguration.openshift.io/v1", "machine.openshift.io/v1beta1"} {
+		args = append(args, "--api-versions", version)
+	}
+	return args
 }
 
 func autos() []string {
@@ -370,11 +377,11 @@ func TestChart_InvalidValues(t *testing.T) {
 		h.Refused(text, "template", "drover", h.Chart, "--set", value)
 	}
 	for text, args := range map[string][]string{
-		"config.controllers names no maintenance":                {"--set", "config.controllers={metadata}"},
-		"turns machines on, and it would have no permissions":    {"--set", "config.controllers={metadata,maintenance,machines}"},
-		"turns autoscaling on, and it would have no permissions": {"--set", "config.controllers={*,-machines}"},
+		"config.controllers names no maintenance":                {"--set", "capabilities.metadata=true", "--set", "config.controllers={metadata}"},
+		"turns machines on, and it would have no permissions":    {"--set", "capabilities.metadata=true", "--set", "config.controllers={metadata,maintenance,machines}"},
+		"turns autoscaling on, and it would have no permissions": {"--set", "capabilities.metadata=true", "--set", "config.controllers={*,-machines}"},
 		"turns upgrade on, and it would have no permissions": {
-			"--set", "capabilities.upgrade=false", "--set", "config.controllers={*,-machines,-autoscaling}",
+			"--set", "capabilities.metadata=true", "--set", "capabilities.upgrade=false", "--set", "config.controllers={*,-machines,-autoscaling}",
 		},
 		"vsphere.secrets: name the Secrets": {"--set", "capabilities.machines=true,vsphere.enabled=true", "--set-json", "vsphere.secrets=[]"},
 		"say webhook.enabled=false instead": {"--set-string", "config.webhook.bindAddress=0"},

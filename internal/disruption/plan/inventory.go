@@ -247,8 +247,8 @@ func (m *machineEntry) request(key types.NamespacedName) Requested {
 	return requested
 }
 
-// readySince returns since when a Node is Ready. It is zero if the Node is not Ready or is gone; the caller puts the Machine of a deleted Node again
-// in a moment.
+// readySince returns since when a Node is Ready. It is zero if the Node is not Ready or is gone; the Machine of a deleted Node is put again in a
+// moment.
 func readySince(node *corev1.Node) time.Time {
 	if !nodestate.IsReady(node) {
 		return time.Time{}

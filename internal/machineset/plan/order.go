@@ -8,7 +8,7 @@ import (
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 )
 
-// DeleteOrder sorts Machines in the order in which they are deleted. It returns an error for an unknown policy.
+// DeleteOrder sorts Machines in the order of their deletion. It returns an error for an unknown policy.
 //
 // Marked Machines come first, whatever the policy: the cluster-autoscaler marks the Machine whose Node it has drained. machine-api-operator gives a
 // Machine that was just created the same rank under the policy Newest. Machines that are of no use follow: with an error, or without a Node. Only

@@ -1,5 +1,5 @@
-// Package metadata writes the labels, annotations and taints of Nodes, for MachineSets and for NodeGroups, and those of the Machines of MachineSets.
-// It replaces the managed-node-metadata-operator (MNMO).
+// Package metadata writes the labels, annotations and taints of Nodes, for MachineSets and for NodeGroups. It also writes the labels, annotations and
+// taints of the Machines of MachineSets. It replaces the managed-node-metadata-operator (MNMO).
 //
 // The reconciled object is the Node, or a Machine that has none yet. A reconciliation observes the Node, its Machine, MachineSet and NodeGroup in
 // caches that show all of Drover's own writes, has package plan decide, and applies the decision with at most one patch of the Machine and one of the

@@ -253,7 +253,7 @@ func TestWaves_RecordRemovedAgainAndAgain(t *testing.T) {
 	t.Error("the last Node was never reached")
 }
 
-// TestWaves_ForgedRecord: a kubelet that leaves a record which claims that all is as declared does not hold up the waves either.
+// TestWaves_ForgedRecord: a kubelet does not hold up the others either if it leaves a record which claims that all is as declared.
 func TestWaves_ForgedRecord(t *testing.T) {
 	settings := oneAtATime()
 	settings.Pause = nil

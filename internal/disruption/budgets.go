@@ -17,7 +17,7 @@ import (
 	"github.com/drover-io/drover/internal/watch"
 )
 
-// Membership resolves which Nodes and Machines belong to which NodeGroup. Every decision asks it, so it answers from memory.
+// Membership resolves the NodeGroup of a Node or a Machine, and the members of a NodeGroup. Every decision asks it, so it answers from memory.
 type Membership interface {
 	// GroupOf returns the name of a Node's NodeGroup, empty for none. For a Machine without a Node, node is a plan.MachineName.
 	GroupOf(ctx context.Context, node string) (string, error)

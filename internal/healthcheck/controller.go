@@ -86,7 +86,7 @@ type Reconciler struct {
 	failures *byOwner[plan.StartFailures]
 	starts   *byOwner[time.Time]
 	requests *Requests
-	// limited is locked while remediations are counted and started to which limits apply: MachineHealthChecks can share a MachineSet.
+	// limited is locked while remediations that count against limits are counted and started: MachineHealthChecks can share a MachineSet.
 	limited sync.Mutex
 	// startTime is when the controller started: it does not report again what its predecessor has reported.
 	startTime time.Time

@@ -1,4 +1,4 @@
-// Package members decides which Nodes belong to which NodeGroup. The decision is pure; Finder applies it to a cache.
+// Package members decides which NodeGroup a Node belongs to. The decision is pure; Finder applies it to a cache.
 package members
 
 import (

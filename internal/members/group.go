@@ -77,7 +77,7 @@ func Parse(group *v1alpha1.NodeGroup) *Group {
 	return parsed
 }
 
-// setNodeGroup sets the NodeGroup and reads its status. The spec must be the one that was parsed.
+// setNodeGroup sets the NodeGroup and reads its status. The NodeGroup's spec must be the parsed one.
 func (g *Group) setNodeGroup(group *v1alpha1.NodeGroup) {
 	g.NodeGroup, g.Confirmed = group, plan.ParseOwnedKeys(group.Status.OwnedKeys)
 }

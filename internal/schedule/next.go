@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// maxMonths is how many months are searched for a day. The longest gap is eight years: February 29 of 2096 is followed by February 29 of 2104.
+// maxMonths is how many months are searched for a day: February 29 of 2096 is followed by February 29 of 2104.
 const maxMonths = 9 * 12
 
 const (

@@ -76,8 +76,8 @@ func (p *Permit) deny(reason, message string, after time.Duration) {
 }
 
 // Begin asks for the permission to disrupt a Node. It asks in this order: does another holder have the lease, can the control plane spare the Node,
-// is the group suspended or frozen or its window closed, has the budget a place, whose turn is it. Then it records the admission and acquires the
-// lease; of two concurrent writers, the API server accepts only one. The first disruptive write has to follow at once, with the bounded context. That
+// is the group suspended or frozen or its window closed, has the budget a place, whose turn is it. Then it records the admission (of two concurrent
+// writers, the API server accepts only one) and acquires the lease. The first disruptive write has to follow at once, with the bounded context. That
 // context ends BeginWithin after the admission, because another leader does not know of a later write. Work that has begun asks as well, for the
 // quorum and to renew the lease. The error is a conflict if another writer was faster; then nothing has begun.
 func (b *Budgets) Begin(ctx context.Context, request *Request) (permit Permit, bounded context.Context, err error) {

@@ -39,7 +39,7 @@ func Index(ctx context.Context, indexer client.FieldIndexer) error {
 	return nil
 }
 
-// daemonSet returns a DaemonSet to read the metadata of.
+// daemonSet returns a DaemonSet for reading its metadata only.
 func daemonSet() *metav1.PartialObjectMetadata {
 	object := &metav1.PartialObjectMetadata{}
 	object.SetGroupVersionKind(schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "DaemonSet"})

@@ -35,7 +35,7 @@ func Kinds() []client.Object {
 	return []client.Object{&machinev1beta1.MachineHealthCheck{}, &machinev1beta1.Machine{}, &corev1.Node{}, &machinev1beta1.MachineSet{}}
 }
 
-// Annotations are the annotations that the caches of these kinds keep. The number is the size in bytes beyond which a value cannot be valid.
+// Annotations returns the annotations that the caches of these kinds keep, with the size in bytes beyond which a value cannot be valid.
 func Annotations() map[string]int {
 	return bounded.Annotations(plan.SkipAnnotation, plan.ClusterAPISkipAnnotation, plan.StrategyAnnotation, plan.ExternalAnnotation,
 		plan.MaxInFlightAnnotation, plan.IntervalAnnotation)

@@ -50,7 +50,7 @@ func Kinds() []client.Object {
 	return append(engine.Kinds(), &machinev1beta1.Machine{}, &corev1.Node{}, &coordinationv1.Lease{})
 }
 
-// Annotations are the annotations that the caches of these kinds keep. The number is the size in bytes beyond which a value cannot be valid.
+// Annotations returns the annotations that the caches of these kinds keep, with the size in bytes beyond which a value cannot be valid.
 func Annotations() map[string]int {
 	return bounded.Annotations(plan.AnnotationExclude, plan.AnnotationInstanceState, plan.AnnotationDrainTimeout, plan.AnnotationSkipQuorum,
 		plan.AnnotationNodeDeletionTimeout)

@@ -48,7 +48,8 @@ func drainNode(in *Input) (step Step, drained bool) {
 	return in.endOfDrain(), false
 }
 
-// endOfDrain ends the drain, or waits for the remaining pods. It does not wait for pods of an instance that is gone or turned off.
+// endOfDrain ends the drain, or waits for the remaining pods. If the Node is down, it does not wait for pods of an instance that is gone, or that is
+// turned off and has no pod with a volume.
 func (in *Input) endOfDrain() Step {
 	switch {
 	case in.Pods.Done():

@@ -82,8 +82,8 @@ func MachinesOfSet(ctx context.Context, cache client.Reader, namespace string, u
 }
 
 // SetsOf returns the MachineSets of a Machine. A Machine with a controller has only this controller, whether its selector matches or not. A Machine
-// without a controller has every MachineSet that it belongs to, as has reports; if there are several, none of them applies to it. They must not be
-// changed. A caller that acts on a MachineSet asks undecodable.Check; its labels and its selector are known in any case.
+// without a controller has the MachineSets that has accepts; if there are several, none of them applies to it. They must not be changed. A caller
+// that acts on a MachineSet asks undecodable.Check; its labels and its selector are known in any case.
 func SetsOf(
 	ctx context.Context, cache client.Reader, machine *machinev1beta1.Machine, has func(set *machinev1beta1.MachineSet) bool,
 ) (found []*machinev1beta1.MachineSet, err error) {

@@ -36,7 +36,7 @@ func Kinds() []client.Object {
 	return []client.Object{&machinev1beta1.MachineSet{}, &machinev1beta1.Machine{}, &corev1.Node{}}
 }
 
-// Annotations are the annotations that the caches of these kinds keep. The number is the size in bytes beyond which a value cannot be valid.
+// Annotations returns the annotations that the caches of these kinds keep, with the size in bytes beyond which a value cannot be valid.
 func Annotations() map[string]int { return bounded.Annotations(plan.AttemptAnnotation) }
 
 // sources are the controller's watches, each with its reason.

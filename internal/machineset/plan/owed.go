@@ -39,8 +39,8 @@ type candidates struct {
 }
 
 // unreplaced returns the Machines that no member replaces yet: first the Machines that are being replaced, then the Machines that are being deleted,
-// the last deleted first. An owed Machine is replaced at once, so the Machines that stay are what a MachineSet deleted when it shrank. doubled is how
-// many members are being replaced and have their replacement among the members already.
+// the last deleted first. A deleted Machine that is owed a replacement gets it at once, so the earlier ones were deleted because the MachineSet
+// shrank. doubled is how many members are being replaced and have their replacement among the members already.
 func (d *Decision) unreplaced() (found candidates, doubled int) {
 	named := map[types.UID]bool{}
 	for i := range d.Members {

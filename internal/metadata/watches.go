@@ -39,7 +39,7 @@ func Kinds() []client.Object {
 	return []client.Object{&machinev1beta1.MachineSet{}, &machinev1beta1.Machine{}, &corev1.Node{}}
 }
 
-// Annotations are the annotations that the caches of these kinds keep. The number is the size in bytes beyond which a value cannot be valid.
+// Annotations returns the annotations that the caches of these kinds keep, with the size in bytes beyond which a value cannot be valid.
 func Annotations() map[string]int {
 	limits := bounded.Annotations(history.AnnotationCause, plan.AnnotationConflictPolicy)
 	limits[ownership.AnnotationRecord], limits[plan.AnnotationSetOnceTaints] = ownership.MaxRecordBytes, 16<<10

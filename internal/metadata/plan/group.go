@@ -89,7 +89,7 @@ type GroupInput struct {
 	// Declaration is what the Node's NodeGroup declares, nil for a Node in no group.
 	Declaration *Declaration
 	// Machine holds what the Node's Machine and its MachineSet declare. It overrides what the group declares. MachineOwned are the keys that the Node
-	// has from them. Until a key is among them, a key that the Node has from the group stays the group's.
+	// has from them. A key that the Node has from the group stays the group's until it is among MachineOwned.
 	Machine      Entries
 	MachineOwned ownership.Section
 	// NodeShared is whether several Machines could be the Node's: then it is not known what its Machine declares.

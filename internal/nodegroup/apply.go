@@ -49,8 +49,8 @@ func (rc *reconciliation) apply(ctx context.Context, in *plan.Input, decision *p
 // guardsKnownAfter is how long after its start a process knows which guarded taints are held back.
 const guardsKnownAfter = 5 * time.Second
 
-// awaitGuards returns how long the status stays as a process before this one has written it; zero for no time. Nodes that are admitted first have to
-// find out again which guarded taints are held back. Meanwhile they would count as Nodes that are to be written.
+// awaitGuards returns how long to keep the status that a previous process has written; zero for no time. The reconciliations of admitted Nodes find
+// out again which guarded taints are held back. Meanwhile these Nodes would count as Nodes to write.
 func (rc *reconciliation) awaitGuards(in *plan.Input, decision *plan.Decision) time.Duration {
 	known, wait := &rc.group.Status, rc.state.begun.Add(guardsKnownAfter).Sub(rc.now)
 	isPending := func(n rollout.Node) bool {

@@ -33,7 +33,7 @@ func Kinds() []client.Object {
 	return []client.Object{&v1alpha1.NodeGroup{}, &corev1.Node{}, &coordinationv1.Lease{}}
 }
 
-// Annotations are the annotations that the caches of these kinds keep. The number is the size in bytes beyond which a value cannot be valid.
+// Annotations returns the annotations that the caches of these kinds keep, with the size in bytes beyond which a value cannot be valid.
 func Annotations() map[string]int {
 	return map[string]int{v1alpha1.AnnotationResume: bounded.MaxAnnotation, v1alpha1.AnnotationConfirm: 32 << 10}
 }

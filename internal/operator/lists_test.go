@@ -160,7 +160,7 @@ func quietCacheOptions(t testing.TB) cache.Options {
 	return options
 }
 
-// TestListingCache_Kinds: every kind that is listed without reflection matches its list.
+// TestListingCache_Kinds: every list that is made without reflection equals controller-runtime's list.
 func TestListingCache_Kinds(t *testing.T) {
 	meta := fullMeta("m")
 	listing := cacheOf(t, &corev1.Node{ObjectMeta: meta}, &machinev1beta1.Machine{ObjectMeta: meta},

@@ -108,7 +108,7 @@ func trimMachine(machine *machinev1beta1.Machine) {
 	}
 }
 
-// setAnnotations are the annotations that only MachineSets have.
+// setAnnotations are the annotations that the cache keeps of MachineSets alone.
 var setAnnotations = machineapi.SetAnnotations()
 
 // trimMachineSetMeta drops the annotations of a MachineSet that Drover does not read.

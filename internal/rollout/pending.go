@@ -104,7 +104,7 @@ func (c candidate) fits(pod *corev1.Pod, requirements []parsed) bool {
 func keptTaints(node *corev1.Node, ignored ownership.Keys) (taints []corev1.Taint) {
 	for i := range node.Spec.Taints {
 		taint := node.Spec.Taints[i]
-		// If a Node has become NotReady, or is cordoned, the Pod might still have run on it.
+		// A Node that has become NotReady, or is cordoned, still counts: the Pod might run on it.
 		ofKubernetes := strings.HasPrefix(taint.Key, "node.kubernetes.io/")
 		if taint.Effect != corev1.TaintEffectPreferNoSchedule && !ofKubernetes && !ignored.Has(ownership.TaintID(taint)) {
 			taints = append(taints, taint)

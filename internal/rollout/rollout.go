@@ -84,8 +84,8 @@ type Node struct {
 	// Leaving reports that another program, or Drover, takes the Node away or restarts it, so that it becomes NotReady on purpose; Joining that it has
 	// not been initialized since it was created.
 	Leaving, Joining bool
-	// Taken reports that another group has a released Node. Left is since when a released Node is out of the group; zero if the delay is not counted
-	// from any time.
+	// Taken and Left describe a released Node. Taken reports that another group has it. Left is since when it is out of the group; zero if the delay is
+	// not counted from any time.
 	Taken bool
 	Left  time.Time
 	// Failing is why the Node cannot be written; empty while it can.

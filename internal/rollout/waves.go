@@ -131,15 +131,15 @@ func (in *Input) endWaveBefore(rollout *v1alpha1.RolloutStatus, over, waves int)
 	}
 }
 
-// reachedBefore returns the number of the wave that was under way before. The number of waves was of then, and is waves now: Nodes have gone, or have
-// come from elsewhere. next is the first wave that has not finished.
+// reachedBefore returns the current number of the wave that was under way before. It was number previous of the of waves at that time. Now there are
+// waves, because Nodes have gone, or have come from elsewhere. next is the first wave that has not finished.
 func reachedBefore(previous, of, next, waves int) int {
 	switch more := waves - of; {
 	case more < 0:
-		// They have gone from the waves that are over, unless these are as many as before.
+		// The Nodes have gone from finished waves, unless there are as many finished waves as before.
 		return min(previous, max(next, previous+more))
 	case next < previous:
-		// They have come to the waves that were over.
+		// The Nodes have come to waves that had finished.
 		return previous + more
 	}
 	return previous

@@ -76,8 +76,8 @@ func Owned(revisions []*appsv1.ControllerRevision, owner types.UID) []*appsv1.Co
 	return owned
 }
 
-// Gone returns the revisions of a namespace's MachineSets that a group owns, unless the MachineSet has one of these names. It leaves revisions of
-// MachineSets in other namespaces alone, because it does not know whether these MachineSets exist.
+// Gone returns the revisions that a group owns of deleted MachineSets of a namespace; names are the MachineSets that exist there. It leaves revisions
+// of MachineSets in other namespaces alone, because it does not know whether these MachineSets exist.
 func Gone(revisions []metav1.PartialObjectMetadata, group *v1alpha1.NodeGroup, namespace string, names []string) []*appsv1.ControllerRevision {
 	all, existing := OfMachineSet(group, namespace, ""), map[string]bool{}
 	for _, name := range names {

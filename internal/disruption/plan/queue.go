@@ -23,7 +23,7 @@ var order = []v1alpha1.Capability{
 // IsCapability reports whether a text names a capability.
 func IsCapability(capability v1alpha1.Capability) bool { return slices.Contains(order, capability) }
 
-// rank orders requests that began to wait at the same time.
+// rank orders requests that began to wait at the same time; the lowest rank comes first.
 func (r *Request) rank() int {
 	if r.Person {
 		return 0

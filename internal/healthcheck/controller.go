@@ -2,7 +2,7 @@
 // remediates one after another, and only as long as not too many Machines are unhealthy. It replaces the MachineHealthCheck controller of
 // machine-api-operator.
 //
-// A reconciliation observes the Machines that a MachineHealthCheck selects and their Nodes in caches, has package plan decide, starts as many
+// A reconciliation observes the Machines that a MachineHealthCheck selects, and their Nodes, in caches. It lets package plan decide, starts as many
 // remediations as may be in flight, and writes the status last.
 package healthcheck
 

@@ -161,8 +161,8 @@ func (rc *reconciliation) deleteMachines(ctx context.Context, machines []*machin
 // errChanged is why the remaining Machines are neither created nor deleted.
 var errChanged = errors.New("the MachineSet has changed since its Machines were counted")
 
-// checkUnchanged returns errChanged if the cache does not show the MachineSet that was planned for any more: a user may change the replicas while a
-// thousand Machines are being created.
+// checkUnchanged returns errChanged if the MachineSet in the cache is not the planned one any more: a user may change the replicas while a thousand
+// Machines are being created.
 func (rc *reconciliation) checkUnchanged(ctx context.Context) error {
 	set := &machinev1beta1.MachineSet{}
 	switch err := rc.cache.Get(ctx, rc.key, set); {

@@ -20,7 +20,7 @@ type Finder struct {
 	Cached func(capability string) bool
 }
 
-// HasMaintenance reports whether a NodeMaintenance names a node, also one that is being deleted.
+// HasMaintenance reports whether a NodeMaintenance names a node. A NodeMaintenance that is being deleted counts too.
 func (f *Finder) HasMaintenance(ctx context.Context, node string) (bool, error) {
 	for _, group := range maintenance.Groups() {
 		if found, err := f.findIn(ctx, group, node); ignoreAbsent(err) != nil || found {
@@ -39,7 +39,7 @@ func (f *Finder) findIn(ctx context.Context, group *maintenance.Group, node stri
 		if object.GetSpec().NodeName != node {
 			continue
 		}
-		// The cache may lag: one that has just been deleted does not block the next one.
+		// The cache may lag: a NodeMaintenance that has just been deleted does not block the next one.
 		current, err := group.GetLive(ctx, f.Live, object.GetName())
 		switch {
 		case ignoreAbsent(err) != nil:

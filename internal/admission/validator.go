@@ -55,8 +55,8 @@ type Validator struct {
 	Guard quorum.Checker
 	// Limits are what an administrator has disabled.
 	Limits plan.Limits
-	// Limiter bounds the requests to the API server for what the cache does not have: for a node that is not in it, and those of the guard. The
-	// webhook does not authenticate its callers. Nil is without a bound.
+	// Limiter bounds the requests to the API server, because the webhook does not authenticate its callers: reads of nodes that are not in the cache,
+	// and the guard's reads. Nil means no bound.
 	Limiter *rate.Limiter
 
 	// timeout is for tests; zero is defaultTimeout.
@@ -76,12 +76,12 @@ func (v *Validator) wait(ctx context.Context) error {
 	return nil
 }
 
-// Path returns the path of the webhook of a group, which is that of node-maintenance-operator.
+// Path returns the webhook's path for a group. It is the same path as in node-maintenance-operator.
 func Path(group *maintenance.Group) string {
 	return "/validate-" + strings.ReplaceAll(group.Resource.Group, ".", "-") + "-v1beta1-nodemaintenance"
 }
 
-// object is what a check reads of a NodeMaintenance. That of the older group has no drain in its spec.
+// object is what a check reads of a NodeMaintenance. In the older group, the spec has no drain.
 type object struct {
 	Metadata metav1.ObjectMeta           `json:"metadata"`
 	Spec     medik8s.NodeMaintenanceSpec `json:"spec"`
@@ -163,7 +163,7 @@ func (v *Validator) checkCreation(ctx context.Context, spec *medik8s.NodeMainten
 	return cmp.Or(checkRules(spec), v.Limits.Denial(spec.Drain)), nil
 }
 
-// node reads a Node, nil when there is none. One that has just been created may not be in the cache yet.
+// node reads a Node, and returns nil if there is none. A Node that has just been created may not be in the cache yet.
 func (v *Validator) node(ctx context.Context, name string) (*corev1.Node, error) {
 	if len(validation.IsDNS1123Subdomain(name)) > 0 {
 		return nil, nil // no Node has such a name

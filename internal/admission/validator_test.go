@@ -261,7 +261,7 @@ func TestValidator_Update(t *testing.T) {
 	}
 }
 
-// TestValidator_Limits: no NodeMaintenance may ask for what an administrator has disabled, except one that is older than the setting.
+// TestValidator_Limits: no NodeMaintenance may ask for what an administrator has disabled, unless it is older than the setting.
 func TestValidator_Limits(t *testing.T) {
 	drain := func(force bool, unreachable medik8s.UnreachablePolicy, reason string) *medik8s.NodeMaintenance {
 		m := medik8sOf("x", "a")

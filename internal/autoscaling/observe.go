@@ -58,5 +58,5 @@ func (r *Reconciler) isReleased(ctx context.Context, ma *v1beta1.MachineAutoscal
 	}
 }
 
-// pageSize bounds how many MachineSets one answer holds, each of which may have 256 KiB of annotations.
+// pageSize bounds how many MachineSets one answer holds. Each MachineSet may have 256 KiB of annotations.
 const pageSize = 100

@@ -65,7 +65,7 @@ func (r *Reconciler) sources(cache ctrlcache.Cache) []source.Source {
 	}
 }
 
-// machineSetToAutoscalers returns the MachineAutoscalers that name a MachineSet, and the one that owns its bounds.
+// machineSetToAutoscalers returns the MachineAutoscalers that name a MachineSet, and the MachineAutoscaler that owns its bounds.
 func (r *Reconciler) machineSetToAutoscalers(ctx context.Context, set *machinev1beta1.MachineSet) (requests []reconcile.Request) {
 	for _, ma := range r.list(ctx, set.Namespace) {
 		if ma.Spec.ScaleTargetRef.Name == set.Name || plan.OwnerOf(&ma) == set.Annotations[machineapi.AutoscalerAnnotation] {

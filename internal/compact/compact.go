@@ -57,7 +57,7 @@ func Text[T ~string](text T) T { return unique.Make(text).Value() }
 // read-only.
 var sharedMaps Maps
 
-// Machine has Machines share the texts of their labels and annotations, and the maps of those that are equal.
+// Machine makes Machines share the texts of their labels and annotations. Machines with equal maps share the maps too.
 func Machine(machine *machinev1beta1.Machine) {
 	Metadata(machine)
 	for _, texts := range []*map[string]string{&machine.Labels, &machine.Annotations, &machine.Spec.Labels, &machine.Spec.Annotations} {
@@ -130,7 +130,8 @@ func isTooLong(condition corev1.NodeCondition) bool {
 	return len(condition.Type)+len(condition.Status) > maxConditionType
 }
 
-// trimConditions keeps those that say whether a Node is available, with the time since when; other times and texts change with every heartbeat.
+// trimConditions keeps the conditions that say whether a Node is available, with the time of their last transition. Other times and texts change with
+// every heartbeat.
 func trimConditions(conditions []corev1.NodeCondition) []corev1.NodeCondition {
 	kept := make([]corev1.NodeCondition, 0, 1)
 	for _, condition := range BoundedConditions(conditions) {

@@ -16,7 +16,7 @@ type Flags struct {
 	set  *pflag.FlagSet
 }
 
-// AddFlags defines the flags. Their defaults are those of the configuration.
+// AddFlags defines the flags. Their defaults come from the default configuration.
 func AddFlags(set *pflag.FlagSet) *Flags {
 	f := &Flags{set: set}
 	set.StringVar(&f.File, "config", "", "configuration file (config.drover.dev/v1alpha1); flags override it")

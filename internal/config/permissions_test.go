@@ -69,7 +69,7 @@ func TestSecurityPage_NamesEachKindThatIsRead(t *testing.T) {
 		}
 		for _, resource := range rule.Resources {
 			kind, _, _ := strings.Cut(resource, "/")
-			// The kinds of external remediation are those of the configuration.
+			// The configuration names the kinds of external remediation.
 			if kind = singular(kind); !strings.Contains(kind, "remediation") && !strings.Contains(section, kind) {
 				t.Errorf("docs/security/objects.md does not say what Drover does because of a %s (%v)", kind, rule)
 			}

@@ -127,7 +127,8 @@ func TestOutcome(t *testing.T) {
 	}
 }
 
-// TestConflicts_Denied: a right or a policy that is being installed delays a write by seconds, one that denies all does not become a flood.
+// TestConflicts_Denied: a right or a policy that is being installed delays a write by seconds. A policy that denies every write does not cause a
+// flood of requests.
 func TestConflicts_Denied(t *testing.T) {
 	conflicts, key := NewConflicts(), types.NamespacedName{Name: "n1"}
 	var delays []string

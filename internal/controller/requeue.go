@@ -58,8 +58,8 @@ func (c *Conflicts) Result(key types.NamespacedName, requeue Requeue, err error)
 	return out.Result(key, c)
 }
 
-// MinInterval is the least time between two reconciliations of an object because of others, of which it has many. One that takes long to reconcile
-// waits longer, so that at most a twentieth of the time goes to it, up to MaxInterval.
+// MinInterval is the shortest time between two reconciliations of an object that many other objects wake. An object that takes long to reconcile
+// waits longer, up to MaxInterval, so that at most a twentieth of the time goes to it.
 const (
 	MinInterval = time.Second
 	MaxInterval = 5 * time.Second

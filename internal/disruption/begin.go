@@ -22,7 +22,7 @@ import (
 type Request struct {
 	plan.Request
 
-	// Target is the Node as the cache has it; nil for one that is gone, or has never come.
+	// Target is the Node as the cache has it. It is nil if the Node is gone, or has never existed.
 	Target *corev1.Node
 	// Leases acquires the lease of the Target; nil needs none. Borrowed only waits while another holder has it: another controller does the work.
 	Leases   *nodelease.Leases
@@ -31,8 +31,8 @@ type Request struct {
 	Kept bool
 	// Trial has the lease expire soon unless the work renews it: nothing releases it if the process ends before the first disruptive write.
 	Trial bool
-	// Guard protects the control plane, of which Protected is a Node; nil protects nothing. Peer says first why another one may not be
-	// spared; nil says nothing.
+	// Guard protects the control plane; nil protects nothing. Protected is the control plane Node to disrupt. Peer is asked first, and says why another
+	// Node may not be spared; nil is not asked.
 	Guard     quorum.Checker
 	Protected *corev1.Node
 	Peer      func(ctx context.Context) (denial string, err error)
@@ -51,7 +51,7 @@ type Permit struct {
 	Group string
 	// Held is the other holder of the lease where Reason is plan.ReasonLease.
 	Held *nodelease.AlreadyHeldError
-	// Renewal is when the lease has to be renewed; zero for no lease. LeaseFailed reports that the error is that of its acquisition.
+	// Renewal is when the lease has to be renewed; zero for no lease. LeaseFailed reports that the error came from acquiring the lease.
 	Renewal     time.Duration
 	LeaseFailed bool
 
@@ -75,11 +75,11 @@ func (p *Permit) deny(reason, message string, after time.Duration) {
 	p.Allowed, p.Reason, p.Message, p.After = false, reason, message, after
 }
 
-// Begin asks for the permission to disrupt a Node. It is asked in this order: does another holder have the lease, can the control plane spare the
-// Node, is the group suspended or frozen or its window closed, has the budget a place, whose turn is it. Then the admission is recorded, for which
-// the API server takes one of two writers only, and the lease acquired. The first disruptive write follows at once, with the bounded context, which
-// ends BeginWithin after the admission: another leader does not know of a write that follows later. Work that has begun asks as well, for the quorum
-// and to renew the lease. The error is a conflict when another writer was faster: nothing has begun.
+// Begin asks for the permission to disrupt a Node. It asks in this order: does another holder have the lease, can the control plane spare the Node,
+// is the group suspended or frozen or its window closed, has the budget a place, whose turn is it. Then it records the admission (of two concurrent
+// writers, the API server accepts only one) and acquires the lease. The first disruptive write has to follow at once, with the bounded context. That
+// context ends BeginWithin after the admission, because another leader does not know of a later write. Work that has begun asks as well, for the
+// quorum and to renew the lease. The error is a conflict if another writer was faster; then nothing has begun.
 func (b *Budgets) Begin(ctx context.Context, request *Request) (permit Permit, bounded context.Context, err error) {
 	bounded, err = b.begin(ctx, request, &permit)
 	if err != nil || !permit.Allowed {
@@ -253,7 +253,7 @@ func (b *Budgets) record(ctx context.Context, g *group, in *plan.Input, request 
 	return in.Now, nil
 }
 
-// shows counts the disruptions that are those of a request.
+// shows counts the disruptions that match a request.
 func shows(disrupted []v1alpha1.Reservation, request *Request) (count int) {
 	for i := range disrupted {
 		if request.Matches(&disrupted[i]) {
@@ -263,8 +263,8 @@ func shows(disrupted []v1alpha1.Reservation, request *Request) (count int) {
 	return count
 }
 
-// HasPlace reports whether work that has begun has its place in the budget of the group to which the Node belongs now: the Node may have joined that
-// since, and what is still to be done may make it unavailable.
+// HasPlace reports whether work that has begun has its place in the budget of the Node's current group. The Node may have joined this group since the
+// work began, and the rest of the work may make the Node unavailable.
 func (b *Budgets) HasPlace(ctx context.Context, request *Request) (bool, error) {
 	name, err := b.groupOf(ctx, request)
 	if err != nil || name == "" {

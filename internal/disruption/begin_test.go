@@ -246,7 +246,7 @@ func TestBegin_RecordsTimeOfRemediation(t *testing.T) {
 	}
 }
 
-// TestBegin_ChangesGroup: a Node that leaves its group while its request waits for others, or came back with another UID, is not one that is gone.
+// TestBegin_ChangesGroup: a Node that leaves its group while its request waits for others, or comes back with another UID, does not count as gone.
 func TestBegin_ChangesGroup(t *testing.T) {
 	for name, change := range map[string]func(*fixture){
 		"it has left":      func(f *fixture) { f.members.nodes = f.members.nodes[1:] },

@@ -71,8 +71,8 @@ func (m *memory) Patch(_ context.Context, into client.Object, patch client.Patch
 	return nil
 }
 
-// BenchmarkBegin asks for places in a group of 5,000 Nodes, of which one changes each time. p50 and p99 are of the time of Begin without the
-// write: half of the requests take longer than p50, one of a hundred takes longer than p99. Other work on the machine counts, too.
+// BenchmarkBegin asks for places in a group of 5,000 Nodes. One Node changes each time. p50 and p99 are of the time of Begin without the write: half
+// of the requests take longer than p50, one of a hundred takes longer than p99. Other work on the machine counts, too.
 func BenchmarkBegin(b *testing.B) {
 	const nodes = 5000
 	for _, size := range []struct{ places, waiting int }{{50, 0}, {500, 0}, {50, 1000}, {500, 5000}} {

@@ -17,9 +17,9 @@ import (
 	"github.com/drover-io/drover/internal/watch"
 )
 
-// Membership resolves which Nodes and Machines belong to which NodeGroup. It is asked on every decision, and answers from memory.
+// Membership resolves the NodeGroup of a Node or a Machine, and the members of a NodeGroup. Every decision asks it, so it answers from memory.
 type Membership interface {
-	// GroupOf returns the name of the NodeGroup that a Node belongs to, empty for none; a plan.MachineName is the Node that the Machine is to have.
+	// GroupOf returns the name of a Node's NodeGroup, empty for none. For a Machine without a Node, node is a plan.MachineName.
 	GroupOf(ctx context.Context, node string) (string, error)
 	// Members returns the Nodes of a NodeGroup as the cache has them, in an order that changes little from call to call, such as by name. They are
 	// not changed.
@@ -84,14 +84,14 @@ type State struct {
 	Explanation plan.Explanation
 	// Waiting is how many requests wait.
 	Waiting int
-	// Disrupted are the Nodes that capabilities disrupt, and the Machines that are owed for those that they have deleted.
+	// Disrupted are the Nodes that capabilities disrupt, and the Machines that have to replace the Machines that capabilities have deleted.
 	Disrupted []v1alpha1.Reservation
 	// Returning reports that a Node has been available for too short a time since its disruption.
 	Returning bool
 }
 
-// StateOf returns what is known of the budget of a group with these Nodes. It is zero for a group without a budget. The caller's Nodes count and not
-// those of the membership, which may be a moment behind.
+// StateOf returns what is known of the budget of a group with these Nodes. It is zero for a group without a budget. The caller's Nodes count; the
+// Nodes of the membership may be a moment behind.
 func (b *Budgets) StateOf(ctx context.Context, name string, nodes []*corev1.Node) (state State, err error) {
 	g := b.group(name)
 	if err := g.lock(ctx); err != nil {
@@ -136,7 +136,7 @@ func (b *Budgets) group(name string) *group {
 	return g
 }
 
-// Forget drops what is known of a group that is gone, and wakes those that wait for it.
+// Forget drops what is known of a deleted group, and wakes the requests that wait for it.
 func (b *Budgets) Forget(ctx context.Context, name string) error {
 	err := b.Wake(ctx, name)
 	b.mu.Lock()

@@ -41,7 +41,7 @@ func TestReturning(t *testing.T) {
 	f.begin(newRequest("n1", upgrade), "")
 }
 
-// TestReturning_AdmissionIsOver: an admission for which nothing has begun, or whose work ended with an earlier process, counts for a minute only.
+// TestReturning_AdmissionIsOver: if nothing has begun after an admission, or its work ended with an earlier process, it counts for a minute only.
 func TestReturning_AdmissionIsOver(t *testing.T) {
 	f := newFixture(t)
 	f.minReady = 5 * time.Minute

@@ -29,7 +29,7 @@ import (
 
 const groupName = "workers"
 
-// fixture has a group with three Nodes, of which one may be unavailable.
+// fixture has a group with three Nodes. One of them may be unavailable.
 type fixture struct {
 	*testing.T
 
@@ -222,7 +222,7 @@ func (f *fixture) wrote(want int) {
 	f.requests.Writes = nil
 }
 
-// admitted checks for which Nodes the status has admissions.
+// admitted checks which Nodes the status has admissions of.
 func (f *fixture) admitted(want ...string) {
 	f.Helper()
 	var nodes []string
@@ -234,7 +234,7 @@ func (f *fixture) admitted(want ...string) {
 	}
 }
 
-// woken returns a function that returns the Nodes for which a capability was woken since its last call.
+// woken returns a function that returns the Nodes whose requests were woken for a capability since its last call.
 func (f *fixture) woken(capability v1alpha1.Capability) func() []string {
 	f.Helper()
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())

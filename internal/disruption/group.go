@@ -28,7 +28,7 @@ type group struct {
 	lineage lineage
 	// admitted has when the admissions of this process were written, on a clock that does not jump, and ended when their work was over.
 	admitted, ended map[plan.Key]time.Time
-	// disrupted are the Nodes that were disrupted when the group was last observed, returned those that are not any more.
+	// disrupted are the Nodes that were disrupted when the group was last observed. returned are the Nodes that are not disrupted any more.
 	disrupted map[string]types.UID
 	returned  map[string]returned
 	// queue has the requests that wait, expires when each of them is given up unless it is made again.
@@ -68,7 +68,7 @@ func (g *group) lock(ctx context.Context) error {
 
 func (g *group) unlock() { <-g.locked }
 
-// decide decides about a request, and keeps it among those that wait unless it is admitted.
+// decide decides about a request, and queues it unless it is admitted.
 func (g *group) decide(in *plan.Input, request *plan.Request) plan.Answer {
 	if request.Since.IsZero() {
 		request.Since = in.Now
@@ -91,8 +91,8 @@ func (g *group) decide(in *plan.Input, request *plan.Request) plan.Answer {
 	return answer
 }
 
-// remembering returns an observed group whose last remediation is no earlier than the one that this process has admitted, and not far ahead: another
-// writer of the status does not end the interval after it. A remediation that has not begun is not the last one.
+// remembering returns an observed group whose last remediation is no earlier than the remediation that this process has admitted, and not far ahead.
+// So another writer of the status cannot end the interval after it. A remediation that has not begun is not the last one.
 func (g *group) remembering(observed *v1alpha1.NodeGroup, now time.Time) *v1alpha1.NodeGroup {
 	last := observed.Status.LastRemediationTime
 	isRecorded := g.remediated == nil || last != nil && !last.Before(g.remediated) && last.Time.Sub(now) < plan.AdmissionTime
@@ -116,7 +116,7 @@ func (g *group) withdraw(admission *v1alpha1.Reservation) {
 	}
 }
 
-// sweep removes the requests that were not made again in time from those that wait.
+// sweep removes the queued requests that were not made again in time.
 func (g *group) sweep(now time.Time) {
 	maps.DeleteFunc(g.expires, func(key plan.Key, at time.Time) bool {
 		if now.Before(at) {
@@ -128,7 +128,7 @@ func (g *group) sweep(now time.Time) {
 	})
 }
 
-// drop removes requests from those that wait.
+// drop removes requests from the queue.
 func (g *group) drop(keys ...plan.Key) {
 	waiting := g.queue.Len()
 	for _, key := range keys {

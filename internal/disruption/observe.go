@@ -62,8 +62,8 @@ func (b *Budgets) observeNodes(
 	return in, nil
 }
 
-// admissions returns the admissions that count. Those of a Machine that is gone, or is being deleted, and of work that this process has seen end,
-// show in other ways.
+// admissions returns the admissions that count. It leaves out admissions of a Machine that is gone or is being deleted, and of work that this process
+// has seen end: they show in other ways.
 func (g *group) admissions(in *plan.Input, machines *plan.Machines) (fresh []v1alpha1.Reservation) {
 	for _, admission := range plan.FreshAdmissions(in.Group, in.Now) {
 		if ended, found := g.ended[plan.KeyOf(&admission)]; found && !admission.Time.After(ended) {
@@ -78,8 +78,8 @@ func (g *group) admissions(in *plan.Input, machines *plan.Machines) (fresh []v1a
 	return fresh
 }
 
-// addReturning adds the Nodes that have been available for too short a time since their disruption, which shown has without those that were admitted
-// only: that an admission is over says nothing about the Node.
+// addReturning adds the Nodes that have been available for too short a time since their disruption. shown does not include Nodes that were only
+// admitted, because the end of an admission says nothing about the Node.
 func (g *group) addReturning(in *plan.Input, shown []v1alpha1.Reservation, minReady time.Duration) {
 	disrupted := map[string]types.UID{}
 	for i := range shown {
@@ -113,7 +113,7 @@ var errGone = errors.New("it was deleted, or the cache does not show it yet")
 // latest returns a NodeGroup as the cache has it, or as the last own write of it has left it, if the cache does not show that yet. Another writer may
 // have changed it since; then a write of what was decided gets a conflict.
 func (b *Budgets) latest(ctx context.Context, g *group) (*v1alpha1.NodeGroup, error) {
-	// This comes first: a group that was read before the cache caught up is not the one that the cache has then.
+	// This comes first: the cache may catch up after a group was read, and that group would be outdated.
 	pending := false
 	if b.Written != nil && g.latest != nil {
 		var err error
@@ -143,7 +143,7 @@ func (b *Budgets) addLeases(ctx context.Context, in *plan.Input) error {
 	}
 	for i := range list.Items {
 		lease := &list.Items[i]
-		// The name of a lease has that of its Node in lower case, as Node names are.
+		// The name of a lease contains the name of its Node in lower case. Node names are in lower case anyway.
 		node, isNode := strings.CutPrefix(lease.Name, nodelease.Name(""))
 		if !isNode || nodelease.HolderOf(lease) == "" || nodelease.Decide(lease, "", in.Now) != nodelease.Wait {
 			continue

@@ -25,7 +25,7 @@ type requests struct {
 
 // requestList has the remediation requests of a namespace.
 type requestList struct {
-	// asked is when they were last asked for; that of requests guards it.
+	// asked is when they were last asked for. The mutex of requests guards it.
 	asked time.Time
 
 	mu    sync.Mutex
@@ -36,7 +36,7 @@ type requestList struct {
 	failed time.Time
 }
 
-// of returns the list of a namespace, and drops those that have not been asked for lately.
+// of returns the list of a namespace, and drops the lists that nobody has asked for lately.
 func (r *requests) of(namespace string, now time.Time) *requestList {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -36,7 +36,7 @@ func TestBegin_Requests(t *testing.T) {
 	}
 	f.step(requestsAge + time.Second)
 	f.begin(newRequest("n1", remediation), "")
-	// One that was made since the last list is found before the next admission.
+	// A remediation request that was made since the last list is found before the next admission.
 	f.step(plan.AdmissionTime)
 	f.state()
 	found = []plan.Requested{{UID: "machine", Node: "n1", NodeUID: "uid-of-n1"}}

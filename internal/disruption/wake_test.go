@@ -141,7 +141,7 @@ func TestWake_GroupEnds(t *testing.T) {
 	}
 }
 
-// A request keeps its place among those that wait, also where its object does not say since when it waits.
+// A request keeps its place in the queue, even if its object does not say since when it waits.
 func TestBegin_KeepsTurn(t *testing.T) {
 	f := newFixture(t)
 	f.begin(newRequest("n0", upgrade), "")

@@ -40,7 +40,7 @@ type change struct {
 	LastRemediationTime *metav1.Time           `json:"lastRemediationTime,omitempty"`
 }
 
-// admit adds an admission to those that count, or replaces the one of the same Node and capability.
+// admit adds an admission to the admissions that count. It replaces an admission of the same Node and capability.
 func admit(counting []v1alpha1.Reservation, added v1alpha1.Reservation) change {
 	kept := slices.DeleteFunc(slices.Clone(counting), func(r v1alpha1.Reservation) bool {
 		return r.Node == added.Node && r.Capability == added.Capability
@@ -88,7 +88,7 @@ func (b *Budgets) UpdateStatus(
 // errChanged is the cause of the conflict for a NodeGroup that another writer has changed.
 var errChanged = errors.New("it has changed since it was observed")
 
-// lineage has versions of a group, each of which an own write has made of the one before.
+// lineage has consecutive versions of a group. An own write has made each version from the one before.
 type lineage []string
 
 // maxLineage bounds a lineage: admissions are written one after another, and who observes a group writes its status some seconds later at most.

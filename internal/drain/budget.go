@@ -20,7 +20,7 @@ const maxDisrupted = 2000
 type Verdict struct {
 	// Outcome is Accepted when the budgets allow the eviction, otherwise what the eviction API would answer.
 	Outcome Outcome
-	// Budgets are those that select the pod, sorted by name.
+	// Budgets are the budgets that select the pod, sorted by name.
 	Budgets []types.NamespacedName
 	// Counted reports whether the eviction counts as one of the Allowed disruptions of the only budget.
 	Counted bool
@@ -80,7 +80,7 @@ func assessStatus(budget *policyv1.PodDisruptionBudget) (outcome Outcome, text s
 	failure := syncFailure(budget)
 	switch {
 	case failure != "" && status.DisruptionsAllowed == 0:
-		// Its status remains that of the last generation that could be computed.
+		// The status still describes the last generation that could be computed.
 		return BudgetSpent, fmt.Sprintf("PodDisruptionBudget %s cannot be computed: %s", name, failure)
 	case status.ObservedGeneration < budget.Generation:
 		return BudgetUnknown, fmt.Sprintf("PodDisruptionBudget %s is still being processed", name)

@@ -82,8 +82,8 @@ type Change struct {
 }
 
 // Cordon returns the change that cordons a node, adds taints and labels, and records what was there before, in one patch. before is the record on
-// the node, or the one that the new record continues; nil for none. The record of another owner is taken over: its time starts now, and only what
-// is restorable is kept of it.
+// the node, or the record that the new record continues; nil for none. Cordon takes over the record of another owner: its time starts now, and only
+// its restorable entries are kept.
 func Cordon(node *corev1.Node, before *CordonRecord, owner Owner, additions Additions, now time.Time) (Change, error) {
 	record := &CordonRecord{By: owner.ID, Object: owner.Object, Since: now.UTC().Truncate(time.Second), Labels: map[string]*string{}}
 	if before != nil {
@@ -173,8 +173,8 @@ func (c *Change) writeRecord(b *patch.Builder, node *corev1.Node) error {
 	return err
 }
 
-// Uncordon returns the change that restores what the record has, as far as it is restorable, and removes the record, in one patch. additions are
-// those of Cordon: a label that another writer has changed since is kept.
+// Uncordon returns the change that restores what the record has, as far as it is restorable, and removes the record, in one patch. additions are the
+// additions of Cordon: a label that another writer has changed since is kept.
 func Uncordon(node *corev1.Node, record *CordonRecord, additions Additions) (Change, error) {
 	b, out := &patch.Builder{}, Change{}
 	additions = additions.withMaintenance()

@@ -267,7 +267,8 @@ func TestUncordon_NothingToRestore(t *testing.T) {
 	}
 }
 
-// TestCordon_OutOfServiceTaint: the taint of a node that is shut down is recorded, and removed with the cordon. One that a user has set before stays.
+// TestCordon_OutOfServiceTaint: Cordon records the taint of a node that is shut down, and Uncordon removes it. A taint that a user has set before
+// stays.
 func TestCordon_OutOfServiceTaint(t *testing.T) {
 	outOfService := Additions{Taints: []corev1.Taint{OutOfServiceTaint}}
 	for name, c := range map[string]struct {

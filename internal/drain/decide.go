@@ -31,7 +31,7 @@ type Input struct {
 	DaemonSetExists func(key types.NamespacedName) bool
 	// Answered returns the last answer to the eviction of a pod, if there is one.
 	Answered func(pod types.UID) (Answer, bool)
-	// Attached are the volumes attached to the node, without those of pods that remain on it; needed only with Options.Volumes.
+	// Attached are the volumes attached to the node, except volumes of pods that remain on it; needed only with Options.Volumes.
 	Attached []string
 	// Emptied is when the last pod that has to leave was first seen to be gone; zero is Since.
 	Emptied time.Time
@@ -134,7 +134,7 @@ func (d *decider) declareOutOfService() {
 	d.out.Report.OutOfService, d.isDeclared = true, true
 }
 
-// addPod counts a pod as exempt, adds it to the report as one that is waited for, or adds it to the candidates.
+// addPod counts a pod as exempt, reports that the drain waits for it, or adds it to the candidates.
 func (d *decider) addPod(pod *corev1.Pod) {
 	if exempt := d.exempt(pod); exempt != "" {
 		d.addExempt(pod, exempt)
@@ -186,7 +186,7 @@ func (d *decider) addProtected(pod *corev1.Pod) bool {
 func (d *decider) addExempt(pod *corev1.Pod, exempt Exempt) {
 	d.out.Report.Exempted[exempt]++
 	if exempt == OnUnreachableNode && pod.DeletionTimestamp == nil {
-		// Kubernetes does not delete one that tolerates the taint either. Its owner replaces it when it has been evicted.
+		// Kubernetes does not delete a pod that tolerates the taint either. Its owner replaces it after an eviction.
 		d.addTask(pod)
 	}
 	if exempt == OfDaemonSet && len(d.in.Options.Taints) > 0 {
@@ -237,7 +237,7 @@ func finished(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// evictFirstGroup evicts the first group of which a pod is left. The next group waits for terminating pods, too.
+// evictFirstGroup evicts the first group that still has a pod. The next group waits for terminating pods, too.
 func (d *decider) evictFirstGroup() {
 	rank := func(a, b candidate) int {
 		return cmp.Or(cmp.Compare(a.order, b.order), cmp.Compare(a.priority, b.priority))

@@ -35,7 +35,7 @@ func ending(until time.Duration) func(*corev1.Pod) {
 	}
 }
 
-// endingFor makes a pod one that is deleted now with a grace period, with the timestamp of the API server, which may have overflowed.
+// endingFor makes a pod that is deleted now with a grace period. The API server's timestamp may have overflowed.
 func endingFor(seconds int64) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		p.CreationTimestamp = metav1.Time{Time: now.Add(-time.Hour)}
@@ -413,8 +413,8 @@ func TestDecide_RuleWithoutBehavior(t *testing.T) {
 	}
 }
 
-// TestDecide_Taints: a drain for taints concerns the pods that Kubernetes would delete for them. It names those of DaemonSets, which it does not
-// evict.
+// TestDecide_Taints: a drain for taints concerns the pods that Kubernetes would delete for them. It does not evict pods of DaemonSets, but names
+// them.
 func TestDecide_Taints(t *testing.T) {
 	batch := corev1.Taint{Key: "batch", Value: "1", Effect: corev1.TaintEffectNoExecute}
 	gpu := corev1.Taint{Key: "gpu", Effect: corev1.TaintEffectNoExecute}

@@ -97,8 +97,8 @@ func (a Answer) RetryIn(times int) time.Duration {
 	return max(wait, min(a.RetryAfter, maxRetryAfter))
 }
 
-// AnswerOf classifies an answer of the eviction API; nil is success. The errors are those of Kubernetes'
-// pkg/registry/core/pod/storage/eviction.go and of the admission chain.
+// AnswerOf classifies an answer of the eviction API; nil is success. The errors come from Kubernetes' pkg/registry/core/pod/storage/eviction.go and
+// from the admission chain.
 func AnswerOf(err error) Answer {
 	if err == nil {
 		return Answer{Outcome: Accepted, Code: http.StatusCreated}

@@ -64,7 +64,7 @@ func TestUncordon_ForgedRecord(t *testing.T) {
 	}
 }
 
-// The record of another owner is kept as far as it is restorable; its time, from which a deadline counts, starts anew.
+// The record of another owner is kept as far as it is restorable. Its time starts anew; a deadline counts from it.
 func TestCordon_RecordOfAnotherOwner(t *testing.T) {
 	node := newNode(forged("x/1"))
 	record, err := ReadCordonRecord(node)

@@ -50,7 +50,7 @@ const (
 	PodsReturn Reason = "PodsReturn"
 )
 
-// Reasons lists all reasons, those that a user has to resolve first.
+// Reasons lists all reasons. The reasons that a user has to resolve come first.
 var Reasons = []Reason{
 	BudgetNever, TwoBudgets, NotAllowed, Finalizer, Overdue, PodsReturn, Budget, Webhook, DoNotDisrupt, Completion, Failing, EndOfNamespace,
 	Terminating, Evicting, Turn,
@@ -119,7 +119,8 @@ type Report struct {
 	Wake time.Time
 	// OutOfService reports whether the node needs the taint node.kubernetes.io/out-of-service.
 	OutOfService bool
-	// Returning are the owners whose pods come back to the node, sorted, with their kinds; MayReturn those that could, before the node is cordoned.
+	// Returning are the owners whose pods come back to the node, sorted, with their kinds. MayReturn are the owners whose pods could come back; it is
+	// set before the node is cordoned.
 	Returning, MayReturn []string
 }
 
@@ -140,7 +141,7 @@ func (r *Report) BlockedByReturning() bool {
 	})
 }
 
-// Stuck returns the name of a pod that is left, with its namespace: of one that does not leave soon, if there is any; empty for none.
+// Stuck returns the namespace and name of a remaining pod; empty for none. It prefers a pod that does not leave soon.
 func (r *Report) Stuck() string {
 	if len(r.Remaining) == 0 {
 		return ""

@@ -15,7 +15,7 @@ type Returning string
 
 // The policies.
 const (
-	// LeaveTolerating leaves those that tolerate the cordon on the node, as pods of DaemonSets. The zero value means LeaveTolerating.
+	// LeaveTolerating leaves pods that tolerate the cordon on the node, as pods of DaemonSets do. The zero value means LeaveTolerating.
 	LeaveTolerating Returning = "Tolerating"
 	// LeaveAll leaves all of them.
 	LeaveAll Returning = "Ignore"
@@ -26,7 +26,7 @@ const (
 const (
 	// maxReturnDelay bounds how long a pod that has returned stays before it is evicted.
 	maxReturnDelay = 10 * time.Minute
-	// lateArrival is how long after the cordon a new pod counts as one that was on its way: the scheduler may not have seen the cordon.
+	// lateArrival is how long after the cordon a new pod counts as already on its way: the scheduler may not have seen the cordon.
 	lateArrival = 10 * time.Second
 )
 
@@ -47,7 +47,7 @@ func (d *decider) staysReturned(pod *corev1.Pod) bool {
 	case LeaveNone:
 		return false
 	default:
-		// The volume of one that stays would stay attached, and its budget would not be asked.
+		// If the pod stayed, its volume would stay attached, and nothing would ask its budget.
 		if !Tolerates(pod, []corev1.Taint{cordonTaint}) || hasVolume(pod) || Assess(pod, d.in.Budgets(pod)).Outcome != Accepted {
 			return false
 		}

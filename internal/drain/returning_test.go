@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// created makes a pod one that was created a while ago.
+// created sets when a pod was created.
 func created(ago time.Duration) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.CreationTimestamp = metav1.Time{Time: now.Add(-ago)} }
 }
@@ -91,7 +91,7 @@ func TestDecide_PodsReturnBudget(t *testing.T) {
 	}
 }
 
-// TestDecide_PodsReturnOrder: a pod that is left in peace for a while does not hold up those of higher groups.
+// TestDecide_PodsReturnOrder: a pod that is left in peace for a while does not hold up pods of higher groups.
 func TestDecide_PodsReturnOrder(t *testing.T) {
 	s := inputs{
 		pods: []*corev1.Pod{newPod("a", priority(1), created(time.Minute)), newPod("b", priority(5), created(time.Hour))},

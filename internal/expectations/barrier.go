@@ -67,7 +67,7 @@ func keyOf(kind client.Object) kindKey {
 	return kindKey{reflect.TypeOf(kind), kind.GetObjectKind().GroupVersionKind()}
 }
 
-// comparison is that of one store. A store that has caught up stays so until Reset.
+// comparison is the state of one store. A store that has caught up stays so until Reset.
 type comparison struct {
 	// store is nil until Wait is called.
 	store cache.Store
@@ -253,7 +253,7 @@ func poll(ctx context.Context, kind client.Object, missing func() string) bool {
 	return err == nil
 }
 
-// scope returns the options with which the informer of a kind lists.
+// scope returns the list options of the informer of a kind.
 func (b *Barrier) scope(kind client.Object) (options []client.ListOption) {
 	for object, by := range b.Scopes {
 		if keyOf(object) != keyOf(kind) {

@@ -31,7 +31,7 @@ type server struct {
 	err     error
 	// remaining is how many objects follow a page, as the server says.
 	remaining *int64
-	// lists counts the lists, options are those of the last request.
+	// lists counts the lists. options are the options of the last request.
 	lists   int
 	options client.ListOptions
 	// onList is called before a list is answered.

@@ -29,9 +29,9 @@ func NewLive(reader client.Reader, scheme *runtime.Scheme) *Live {
 	return &Live{Reader: reader, Scheme: scheme}
 }
 
-// Each object may have 256 KiB of annotations, and the API server bounds a page by the number of its objects alone. The first page has minPage
-// objects, each next one as many as add up to pageBytes when they are as large as those of the page before, and at most maxPage. Of Nodes, and of the
-// Machines of one namespace, which are many and which no tenant creates, it is maxTrustedPage.
+// Each object may have 256 KiB of annotations, and the API server bounds a page only by its number of objects. The first page has minPage objects.
+// Each next page has as many objects as add up to pageBytes if they are as large as the objects of the page before, and at most maxPage. A page of
+// Nodes, or of the Machines of one namespace, has maxTrustedPage objects: there are many of them, and no tenant creates them.
 const (
 	minPage, maxPage, maxTrustedPage = 10, 100, 500
 	pageBytes                        = 1 << 20

@@ -27,7 +27,7 @@ type Objects struct {
 	written map[string]Write
 	// pending has the time at which the cache was first seen to lag behind the last write of an object.
 	pending map[string]time.Time
-	// sending are the objects of which a write is sent.
+	// sending are the objects whose writes are being sent.
 	sending map[string]*sending
 }
 
@@ -162,7 +162,7 @@ func (o *Objects) observe(uid, version string) (last Write, overdue bool) {
 	return last, overdue
 }
 
-// Own returns the last write, and reports whether a version is that of the write: no other writer has changed the object since.
+// Own returns the last write, and reports whether the write made a version: no other writer has changed the object since.
 func (o *Objects) Own(uid, version string) (Write, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

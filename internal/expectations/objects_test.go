@@ -128,7 +128,8 @@ func TestObjects_WriteWhileAsked(t *testing.T) {
 	}
 }
 
-// TestObjects_EventBeforeTheAnswer: an event that comes while a write is sent is looked at when it is known whether it is that of the write.
+// TestObjects_EventBeforeTheAnswer: an event that comes while a write is sent is handled after the answer, when it is known whether the write caused
+// it.
 func TestObjects_EventBeforeTheAnswer(t *testing.T) {
 	o := NewObjects(nil, nil)
 	own := map[string]bool{}

@@ -64,8 +64,8 @@ func (rc *reconciliation) remediate(ctx context.Context, current *snapshot) (*sn
 	return current, out.and(rc.postpone(current, tried))
 }
 
-// lockLimits lets no other MachineHealthCheck start remediations to which limits apply, until unlock is called. What has been observed before may not
-// include what another one has started.
+// lockLimits keeps other MachineHealthChecks from starting remediations that count against limits, until unlock is called. It observes again, because
+// an earlier snapshot may lack what another MachineHealthCheck has started.
 func (rc *reconciliation) lockLimits(ctx context.Context, current *snapshot) (locked *snapshot, unlock func(), err error) {
 	if !current.decision.IsLimited() || next(current, nil) == nil {
 		return current, func() {}, nil
@@ -78,7 +78,7 @@ func (rc *reconciliation) lockLimits(ctx context.Context, current *snapshot) (lo
 	return observed, rc.limited.Unlock, nil
 }
 
-// postpone returns what has not been tried: remediations that wait for the cache, and those that exceed a limit.
+// postpone returns what has not been tried: remediations that wait for the cache, and remediations that exceed a limit.
 func (rc *reconciliation) postpone(current *snapshot, tried map[types.UID]bool) (out outcome) {
 	startable, limited := current.decision.Startable(tried)
 	if len(startable) > 0 {
@@ -93,7 +93,7 @@ func (rc *reconciliation) postpone(current *snapshot, tried map[types.UID]bool) 
 	return out
 }
 
-// mayStart reports whether one more remediation may start before the cache shows those that have.
+// mayStart reports whether one more remediation may start before the cache shows the remediations that this reconciliation has started.
 func (rc *reconciliation) mayStart(current *snapshot, tried map[types.UID]bool, started int) bool {
 	inFlight := started
 	for i := range current.input.Targets {
@@ -112,8 +112,8 @@ func next(current *snapshot, tried map[types.UID]bool) *plan.Remediation {
 	return nil
 }
 
-// start starts one remediation with the permission to disrupt the node, also the one that a Machine was to have which never had one. An error is what
-// may succeed the next time.
+// start starts one remediation with the permission to disrupt the node. If the Machine never had a Node, the permission concerns the Node that it was
+// to have. An error is what may succeed the next time.
 func (rc *reconciliation) start(ctx context.Context, current *snapshot, r *plan.Remediation) (out outcome) {
 	if out := rc.confirm(ctx, current, r); !out.isClear() {
 		return out
@@ -138,7 +138,7 @@ func (rc *reconciliation) start(ctx context.Context, current *snapshot, r *plan.
 	return out
 }
 
-// beginningOf returns the write with which a remediation begins; nil, and the outcome, if it cannot begin, whatever the budget says.
+// beginningOf returns the first write of a remediation. If the remediation cannot begin, whatever the budget says, it returns nil and the outcome.
 func (rc *reconciliation) beginningOf(observed *external, r *plan.Remediation) (begin func(context.Context) outcome, out outcome) {
 	switch r.Method {
 	case plan.ByTemplate:

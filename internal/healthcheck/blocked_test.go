@@ -241,7 +241,7 @@ func TestReconcile_ReplacementsKeepFailing(t *testing.T) {
 	if got := s.emitted(); strings.Count(got, "Warning RemediationDeferred") != 3 || strings.Count(got, "MachineDeleted") != 4 {
 		t.Errorf("emitted %s", got)
 	}
-	// One that starts ends it.
+	// A Machine that starts ends the backoff.
 	s.replaceMachine(failing, newMachine("good", "n-m1", func(m *machinev1beta1.Machine) { m.CreationTimestamp = metav1.NewTime(s.clock.Now()) }))
 	s.reconcileUntilQuiet("c")
 	s.replaceMachine("good", newMachine("bad", "", func(m *machinev1beta1.Machine) {

@@ -62,7 +62,8 @@ func blockedBy(machine *machinev1beta1.Machine, permit *disruption.Permit) outco
 	return out
 }
 
-// nodeNameToHealthChecks returns the MachineHealthChecks that select the Machine of a Node, or one that has none.
+// nodeNameToHealthChecks returns the MachineHealthChecks that select the Machine of a Node. The name may also be a disruptionplan.MachineName, of a
+// Machine without a Node.
 func (r *Reconciler) nodeNameToHealthChecks(ctx context.Context, name string) []reconcile.Request {
 	if key, found := disruptionplan.ParseMachineName(name); found {
 		machine := &machinev1beta1.Machine{}

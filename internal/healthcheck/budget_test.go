@@ -39,7 +39,7 @@ func (g inGroup) Members(ctx context.Context, _ string) (nodes []*corev1.Node, e
 	return nodes, err
 }
 
-// Machines has one MachineSet that does not make Machines in place of those that are deleted.
+// Machines has one MachineSet that does not replace deleted Machines.
 func (g inGroup) Machines(ctx context.Context, _ string, _ time.Time) (machines disruptionplan.Machines, err error) {
 	var list machinev1beta1.MachineList
 	err = g.s.client.List(ctx, &list)
@@ -60,7 +60,7 @@ func (g inGroup) Machines(ctx context.Context, _ string, _ time.Time) (machines 
 	return machines, err
 }
 
-// newBudgetFixture returns a fixture in which all Nodes are in a group that so many remediations may be in flight in.
+// newBudgetFixture returns a fixture whose Nodes are all in one group. At most so many remediations may be in flight in the group.
 func newBudgetFixture(t *testing.T, kinds string, most int32) *fixture {
 	t.Helper()
 	group := &v1alpha1.NodeGroup{ObjectMeta: metav1.ObjectMeta{Name: "workers", UID: "workers"}}

@@ -1,7 +1,8 @@
-// Package healthcheck remediates unhealthy Machines: those that have failed, or whose Node has not appeared in time, is gone or is unhealthy, one
-// after another and only as long as not too many are. It replaces the MachineHealthCheck controller of machine-api-operator.
+// Package healthcheck remediates unhealthy Machines: Machines that have failed, or whose Node has not appeared in time, is gone or is unhealthy. It
+// remediates one after another, and only as long as not too many Machines are unhealthy. It replaces the MachineHealthCheck controller of
+// machine-api-operator.
 //
-// A reconciliation observes the Machines that a MachineHealthCheck selects and their Nodes in caches, has package plan decide, starts as many
+// A reconciliation observes the Machines that a MachineHealthCheck selects, and their Nodes, in caches. It lets package plan decide, starts as many
 // remediations as may be in flight, and writes the status last.
 package healthcheck
 
@@ -60,8 +61,8 @@ type Options struct {
 	Guard quorum.MachineChecker
 	// Budgets gives permission to disrupt Nodes; nil knows no NodeGroups.
 	Budgets *disruption.Budgets
-	// Leases acquires the lease of a node before its Machine is deleted. Its holder is that of the machine controller, which renews it for the drain.
-	// Nil acquires none.
+	// Leases acquires the lease of a node before its Machine is deleted. Its holder is the machine controller's holder, and the machine controller
+	// renews the lease for the drain. Nil acquires none.
 	Leases *nodelease.Leases
 	// Clock returns the time; nil is the real clock.
 	Clock clock.PassiveClock
@@ -75,16 +76,17 @@ type Reconciler struct {
 	metrics  *Metrics
 	options  Options
 	clock    clock.PassiveClock
-	// versions are the expectations of MachineHealthChecks and Machines; deletions are those of deleted Machines, by UID, for all MachineHealthChecks.
+	// versions are the expectations of MachineHealthChecks and Machines. deletions are the expectations of deleted Machines, by UID, for all
+	// MachineHealthChecks.
 	versions  *expectations.Objects
 	deletions *expectations.Owned
 	conflicts *controller.Conflicts
 	states    *controller.States[state]
-	// failures are the failed starts, after a restart of which there are none; starts are when remediations were last started.
+	// failures are the failed starts; a restart forgets them. starts are when remediations were last started.
 	failures *byOwner[plan.StartFailures]
 	starts   *byOwner[time.Time]
 	requests *Requests
-	// limited is locked while remediations are counted and started to which limits apply: MachineHealthChecks can share a MachineSet.
+	// limited is locked while remediations that count against limits are counted and started: MachineHealthChecks can share a MachineSet.
 	limited sync.Mutex
 	// startTime is when the controller started: it does not report again what its predecessor has reported.
 	startTime time.Time

@@ -22,10 +22,10 @@ import (
 
 // external is what has been observed of external remediation. The configuration names its kinds, so that they are read from the API server itself.
 type external struct {
-	// kind is that of the requests, and templateKind that of the template; empty without a template reference that may be used.
+	// kind is the kind of the requests, and templateKind the kind of the template; both are empty without a template reference that may be used.
 	kind         schema.GroupVersionKind
 	templateKind schema.GroupKind
-	// requests are those of the namespace, by name, which is the Machine's; nil when they could not be listed.
+	// requests are the namespace's requests, by name, which is the Machine's; nil if they could not be listed.
 	requests map[string]*metav1.PartialObjectMetadata
 	// template is nil when it was not read.
 	template *unstructured.Unstructured
@@ -189,8 +189,8 @@ func newRequest(
 	return request, nil
 }
 
-// deleteRequests deletes the remediation requests of Machines that are healthy again: only those that were created for them, and that have not
-// changed since they were observed.
+// deleteRequests deletes the remediation requests of Machines that are healthy again. It deletes a request only if it was created for the Machine and
+// has not changed since it was observed.
 func (rc *reconciliation) deleteRequests(ctx context.Context, current *snapshot) (out outcome) {
 	kind := current.external.kind
 	for i := range current.input.Targets {

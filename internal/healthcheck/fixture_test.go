@@ -286,7 +286,7 @@ func (s *fixture) conditionMessage(check string, kind machinev1beta1.ConditionTy
 	return plan.FindCondition(s.status(check).Conditions, kind).Message
 }
 
-// deletedMachines lists those of some Machines that are being deleted or are gone.
+// deletedMachines returns the names of Machines that are being deleted or are gone.
 func (s *fixture) deletedMachines(names ...string) string {
 	s.t.Helper()
 	var out []string

@@ -21,8 +21,8 @@ import (
 // deadline is how long a replacement counts as in flight.
 const deadline = 30 * time.Minute
 
-// limitedRun is a MachineSet with two MachineHealthChecks, to which everything happens at random. The test plays every other controller, and keeps
-// its own account of the remediations in flight.
+// limitedRun is a MachineSet with two MachineHealthChecks. Everything happens to it at random. The test plays every other controller, and keeps its
+// own account of the remediations in flight.
 type limitedRun struct {
 	randomRun
 	// reached is how many of the replicas the MachineSet has reached: what is missing beyond that is growth.
@@ -161,7 +161,7 @@ func (c *limitedRun) reach(replicas int) {
 	})
 }
 
-// reconcileSet removes a Machine that is being deleted, creates one that is missing, or deletes one that is too many.
+// reconcileSet removes a Machine that is being deleted, creates a missing Machine, or deletes a surplus Machine.
 func (c *limitedRun) reconcileSet() string {
 	c.reach(max(min(c.reached, c.replicas), len(c.live())))
 	for _, m := range c.machines() {

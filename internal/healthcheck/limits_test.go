@@ -241,7 +241,8 @@ func TestReconcile_LimitCacheFails(t *testing.T) {
 	}
 }
 
-// While the requests of a kind cannot be listed, no remediation starts to which limits apply, and the status names the kind. Others start.
+// While the requests of a kind cannot be listed, no remediation starts that counts against limits, and the status names the kind. Other remediations
+// start.
 func TestReconcile_LimitRequestsFail(t *testing.T) {
 	s := newFixture(t, Options{}, append(newObjects("uw", maxInFlight("1")), newSet(2))...)
 	s.Fail["list Metal3RemediationList"] = errors.New("the conversion webhook does not answer")

@@ -23,8 +23,8 @@ import (
 	"github.com/drover-io/drover/internal/healthcheck/plan"
 )
 
-// randomRun is a fixture to which everything happens at random: Nodes fail and recover, Machines are created and deleted, the cache lags, the
-// API server does not answer, the process restarts.
+// randomRun is a fixture under random events: Nodes fail and recover, Machines are created and deleted, the cache lags, the API server does not
+// answer, the process restarts.
 type randomRun struct {
 	*fixture
 	*rand.Rand
@@ -175,7 +175,7 @@ func (c *randomRun) settle() {
 	}
 }
 
-// seeds are those of the random tests: some that are fixed, and a new one.
+// seeds are the seeds of the random tests: some fixed seeds, and a new one.
 func seeds(t *testing.T, fixed uint64) []uint64 {
 	t.Helper()
 	seeds := []uint64{uint64(time.Now().UnixNano())}

@@ -24,7 +24,7 @@ type Requests struct {
 	// Cache has Machines; Live reads any kind from the API server, and Client knows any kind.
 	Cache, Live client.Reader
 	Client      client.Client
-	// Kinds are those of the templates that may be used; without any, nothing is read.
+	// Kinds are the kinds of the templates that may be used; without any, nothing is read.
 	Kinds []string
 	// Absent knows which of them are not served.
 	Absent *Absent
@@ -70,8 +70,9 @@ const listTimeout = 10 * time.Second
 // absentTime is how long a kind that the API server does not serve is not looked for. For longer, a budget counts the admission of a remediation.
 const absentTime = disruptionplan.AdmissionTime / 2
 
-// List returns the Machines of a namespace for which there is a request, whether or not a MachineHealthCheck names its template now. A kind that
-// cannot be listed until a user changes something has none: its MachineHealthCheck says so, and creates none either.
+// List returns the Machines of a namespace that have a request, whether or not a MachineHealthCheck names its template now. If a kind cannot be
+// listed until a user changes something, List returns none of that kind. The MachineHealthCheck of that kind reports the problem, and creates no
+// requests either.
 func (r *Requests) List(ctx context.Context, namespace string) (found []disruptionplan.Requested, err error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
@@ -100,7 +101,7 @@ func (r *Requests) List(ctx context.Context, namespace string) (found []disrupti
 	return found, nil
 }
 
-// served returns a kind at the version that the API server prefers; empty for one that it does not serve.
+// served returns a kind at the version that the API server prefers; empty if the API server does not serve the kind.
 func (r *Requests) served(kind schema.GroupKind) (schema.GroupVersionKind, error) {
 	if r.Absent.has(kind, r.now()) {
 		return schema.GroupVersionKind{}, nil

@@ -206,7 +206,7 @@ func TestReconcile_CacheFails(t *testing.T) {
 	}
 }
 
-// After a read that fails between two remediations the status is that of the decision before it.
+// If a read fails between two remediations, the status follows the decision before that read.
 func TestRemediate_CacheFailsBetween(t *testing.T) {
 	s := newFixture(t, Options{MaxInFlight: 2}, newObjects("uuw")...)
 	s.cache.Reader = &failingCache{Reader: s.client, after: 1}

@@ -91,14 +91,14 @@ func (b *byOwner[T]) set(owner types.UID, value T) {
 	b.values[owner] = value
 }
 
-// remove removes the values for which a condition holds.
+// remove removes the values that meet a condition.
 func (b *byOwner[T]) remove(isOver func(owner types.UID, value T) bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	maps.DeleteFunc(b.values, isOver)
 }
 
-// ownersOf returns the owners of some Machines. The MachineHealthCheck stands for that of Machines without one.
+// ownersOf returns the owners of some Machines. For Machines without an owner, the MachineHealthCheck counts as the owner.
 func ownersOf(check types.UID, targets []plan.Target) map[types.UID]bool {
 	owners := map[types.UID]bool{}
 	for i := range targets {

@@ -35,7 +35,7 @@ func Kinds() []client.Object {
 	return []client.Object{&machinev1beta1.MachineHealthCheck{}, &machinev1beta1.Machine{}, &corev1.Node{}, &machinev1beta1.MachineSet{}}
 }
 
-// Annotations are those that the caches of these kinds keep, with the number of bytes beyond which a value cannot be valid.
+// Annotations returns the annotations that the caches of these kinds keep, with the size in bytes beyond which a value cannot be valid.
 func Annotations() map[string]int {
 	return bounded.Annotations(plan.SkipAnnotation, plan.ClusterAPISkipAnnotation, plan.StrategyAnnotation, plan.ExternalAnnotation,
 		plan.MaxInFlightAnnotation, plan.IntervalAnnotation)
@@ -44,7 +44,7 @@ func Annotations() map[string]int {
 // sources are the controller's watches, each with its reason.
 func (r *Reconciler) sources(cache ctrlcache.Cache) []source.Source {
 	return []source.Source{
-		// A MachineHealthCheck is created, changed, paused or deleted, which concerns those that overlap with it, too.
+		// A MachineHealthCheck is created, changed, paused or deleted. This also concerns the MachineHealthChecks that overlap with it.
 		watch.Source(cache, &machinev1beta1.MachineHealthCheck{}, watch.Handler[*machinev1beta1.MachineHealthCheck]{
 			Created: r.checkCreated, Updated: r.checkUpdated,
 			Deleted: func(ctx context.Context, queue watch.Queue, check *machinev1beta1.MachineHealthCheck) {
@@ -182,7 +182,8 @@ func changedConditions(before, after *corev1.Node) []corev1.NodeConditionType {
 	return append(differs(before.Status.Conditions, after.Status.Conditions), differs(after.Status.Conditions, before.Status.Conditions)...)
 }
 
-// nodeToHealthChecks returns the MachineHealthChecks that select the Machine of a Node; with conditions only those that check one of them.
+// nodeToHealthChecks returns the MachineHealthChecks that select the Machine of a Node. With conditions, it returns only the MachineHealthChecks that
+// check one of them.
 func (r *Reconciler) nodeToHealthChecks(
 	ctx context.Context, node *corev1.Node, conditions []corev1.NodeConditionType,
 ) (requests []reconcile.Request) {

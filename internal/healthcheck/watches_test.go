@@ -28,7 +28,7 @@ func withPriority(name string, options priorityqueue.AddOpts) string {
 	return text
 }
 
-// informers are those of a fake cache.
+// informers are the informers of a fake cache.
 type informers struct {
 	queue                   *apitest.Queue
 	checks, machines, nodes *controllertest.FakeInformer

@@ -18,7 +18,7 @@ import (
 // Actuators are the actuators of all providers, by the kinds that they serve.
 type Actuators struct {
 	kinds map[schema.GroupKind]provider.Actuator
-	// runners are those of them that work in the background.
+	// runners are the actuators that work in the background.
 	runners []provider.Runner
 }
 

@@ -106,7 +106,7 @@ func (rc *reconciliation) patchMachine(
 	return changed, nil
 }
 
-// addFinalizer adds the finalizer to a Machine that a user created without; those of a MachineSet are created with it.
+// addFinalizer adds the finalizer to a Machine that a user created without it. Machines of a MachineSet are created with it.
 func (rc *reconciliation) addFinalizer(ctx context.Context, machine *machinev1beta1.Machine) (*machinev1beta1.Machine, error) {
 	changed := machine.DeepCopy()
 	changed.Finalizers = append(changed.Finalizers, machinev1beta1.MachineFinalizer)
@@ -183,7 +183,7 @@ func (rc *reconciliation) confirmDeletion(ctx context.Context, machine *machinev
 	return answer
 }
 
-// deleteNode deletes the Node of the instance, also one that never came into nodeRef, if it is the same Node still.
+// deleteNode deletes the Node of the instance if it is the same Node still. It also finds a Node that never came into nodeRef.
 func (rc *reconciliation) deleteNode(ctx context.Context, in *plan.Input) (plan.NodeDeletion, error) {
 	deletion := plan.NodeDeletion{Tried: true}
 	node := in.Link.Node

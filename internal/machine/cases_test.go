@@ -40,7 +40,7 @@ func TestReconcile_InvalidConfigurationAtTheFirstGet(t *testing.T) {
 	if status := s.machine("m").Status; value(status.ErrorReason) != "InvalidConfiguration" || value(status.ErrorMessage) != "no such node" {
 		t.Errorf("status %+v", status)
 	}
-	// One that was made is not given up for that.
+	// A Machine whose instance was made is not given up for that.
 	made := running(t)
 	made.cloud.fail["get"] = provider.InvalidConfiguration("the credentials are gone")
 	made.clock.Step(10 * time.Minute)

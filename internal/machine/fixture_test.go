@@ -34,7 +34,7 @@ var start = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 
 // cloud is a provider whose answers are the test's.
 type cloud struct {
-	// instances are those that there are, by the Machine's name.
+	// instances are the existing instances, by the Machine's name.
 	instances map[string]*provider.Instance
 	// fail answers in the place of a call.
 	fail map[string]error

@@ -48,7 +48,7 @@ func TestLink_StaleNodeRefIsCleared(t *testing.T) {
 	}
 }
 
-// The providerID of the Machine itself may be missing: then another Machine with that of the Node is proof enough.
+// The providerID of the Machine itself may be missing. It is proof enough if another Machine has the Node's providerID.
 func TestLink_NodeOfAnotherMachineByItsProviderID(t *testing.T) {
 	s := runningByAddress(t)
 	s.update("m", func(m *machinev1beta1.Machine) { m.Spec.ProviderID = nil })
@@ -74,8 +74,8 @@ func TestDelete_LeavesTheNodeOfAnotherMachine(t *testing.T) {
 	}
 }
 
-// A Machine has a Node that its provider knows as its instance. Any other one, and one that existed before the Machine, is taken over only from a
-// namespace that may, and never if it is of the control plane.
+// A Machine gets a Node that its provider knows as its instance. It adopts another Node, or a Node that existed before the Machine, only if its
+// namespace may adopt Nodes, and never a Node of the control plane.
 func TestLink_Adoption(t *testing.T) {
 	before, after := metav1.NewTime(start.Add(-time.Hour)), metav1.NewTime(start)
 	master := map[string]string{nodestate.LabelMaster: ""}

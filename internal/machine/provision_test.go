@@ -232,7 +232,7 @@ func TestReconcile_NoProvider(t *testing.T) {
 	}
 }
 
-// TestReconcile_PausedByAnnotation has Drover's own annotation on a Machine that has no instance yet, and on one that is deleted.
+// TestReconcile_PausedByAnnotation sets Drover's own annotation on a Machine that has no instance yet, and on a Machine that is deleted.
 func TestReconcile_PausedByAnnotation(t *testing.T) {
 	for value, want := range map[string]bool{"true": true, "": true, "false": false} {
 		t.Run("value "+value, func(t *testing.T) {

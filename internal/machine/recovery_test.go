@@ -135,7 +135,7 @@ func (n nodeless) List(ctx context.Context, list client.ObjectList, options ...c
 	return n.Reader.List(ctx, list, options...)
 }
 
-// A Node that registers in the moment in which its instance ends is deleted, too; one that only has the name is not.
+// A Node that registers just when its instance ends is deleted, too. A Node that only has the same name is not.
 func TestDelete_NodeThatTheCacheDoesNotShow(t *testing.T) {
 	for name, c := range map[string]struct {
 		id    string

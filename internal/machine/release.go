@@ -46,8 +46,8 @@ func recordToMachine(node *corev1.Node) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: key}}
 }
 
-// releaseNodes undoes what a Machine of this key has done to Nodes that outlived it: one that was deleted by force, whose Node could not be deleted,
-// or turned out to be another Machine's. machine is the one that the cache shows; nil for none.
+// releaseNodes undoes what a Machine of this key has done to Nodes that outlived it. The Machine was deleted by force, its Node could not be deleted,
+// or the Node turned out to be another Machine's. machine is the Machine in the cache; nil for none.
 func (r *Reconciler) releaseNodes(
 	ctx context.Context, key types.NamespacedName, machine *machinev1beta1.Machine, requeue *controller.Requeue,
 ) error {
@@ -135,7 +135,7 @@ func (r *Reconciler) undo(ctx context.Context, node *corev1.Node, current *drain
 	return fmt.Errorf("releasing Node %s, whose Machine is gone: %w", node.Name, err)
 }
 
-// isActive reports whether a cordon record is that of a Machine with which Drover has not finished.
+// isActive reports whether a cordon record belongs to a Machine that Drover has not finished with.
 func isActive(machine *machinev1beta1.Machine, hold *drain.CordonRecord) bool {
 	return machine != nil && hold.By == owner.MachinePrefix+string(machine.UID) &&
 		(machine.DeletionTimestamp == nil || plan.HasFinalizer(machine))

@@ -86,7 +86,7 @@ func TestOrphans_MachineOfTheSameName(t *testing.T) {
 	}
 }
 
-// The record of a Machine at work is left alone, and so is one of which it is not known whose it is.
+// The record of a Machine at work is left alone. So is a record whose owner is unknown.
 func TestOrphans_OwnerExists(t *testing.T) {
 	s := draining(t)
 	s.reconcile("m")

@@ -11,7 +11,7 @@ import (
 type state struct {
 	// State is what decisions depend on.
 	plan.State
-	// emitted is the last message of each reason for which an event has been emitted.
+	// emitted is the last message of each reason that has been emitted as an event.
 	emitted map[string]string
 	// creating reports that the provider has been asked to create the instance, which it may do in the background.
 	creating bool
@@ -45,7 +45,7 @@ func (rc *reconciliation) emit(machine *machinev1beta1.Machine, event plan.Event
 	rc.Recorder.Event(machine, event.Type, event.Reason, event.Message)
 }
 
-// report emits the events with which a reconciliation ends, and counts the call of the provider that failed.
+// report emits the events of a reconciliation when it ends, and counts the provider call that failed.
 func (rc *reconciliation) report(in *plan.Input, wait *plan.Wait) {
 	if in.Link.Searched && in.Link.Conflict == "" {
 		delete(rc.state.emitted, plan.EventLinkConflict)

@@ -29,7 +29,7 @@ import (
 	"github.com/drover-io/drover/internal/watch"
 )
 
-// Index adds the indexes that the controller needs to the cache, except those of the drain engine. Call it before the informers start.
+// Index adds the indexes that the controller needs to the cache, except the indexes of the drain engine. Call it before the informers start.
 func Index(ctx context.Context, indexer client.FieldIndexer) error {
 	err := indexer.IndexField(ctx, &corev1.Node{}, indexRecord, func(object client.Object) []string {
 		if node, ok := object.(*corev1.Node); ok {
@@ -50,7 +50,7 @@ func Kinds() []client.Object {
 	return append(engine.Kinds(), &machinev1beta1.Machine{}, &corev1.Node{}, &coordinationv1.Lease{})
 }
 
-// Annotations are those that the caches of these kinds keep, with the number of bytes beyond which a value cannot be valid.
+// Annotations returns the annotations that the caches of these kinds keep, with the size in bytes beyond which a value cannot be valid.
 func Annotations() map[string]int {
 	return bounded.Annotations(plan.AnnotationExclude, plan.AnnotationInstanceState, plan.AnnotationDrainTimeout, plan.AnnotationSkipQuorum,
 		plan.AnnotationNodeDeletionTimeout)

@@ -1,7 +1,7 @@
 package machineapi
 
-// Annotations of MachineSets by which cluster-autoscaler knows the size of a group and of its Nodes. Upstream reads those of Kubernetes, OpenShift's
-// also those of the Machine API:
+// Annotations of MachineSets that tell cluster-autoscaler the size of a group and of its Nodes. Upstream reads the Kubernetes annotations;
+// OpenShift's cluster-autoscaler also reads the annotations of the Machine API:
 // https://github.com/kubernetes/autoscaler/blob/cluster-autoscaler-1.36.0/cluster-autoscaler/cloudprovider/clusterapi/clusterapi_utils.go
 const (
 	MinSizeAnnotation = "machine.openshift.io/cluster-api-autoscaler-node-group-min-size"

@@ -32,7 +32,7 @@ const (
 )
 
 // CreatedFor returns why Drover has created a Machine, and the UID of the Machine that it replaces, empty if that is not known. The reason is empty
-// for a Machine without the annotation, or with one that is not valid.
+// if the Machine has no annotation, or an invalid one.
 func CreatedFor(machine metav1.Object) (CreationReason, types.UID) {
 	reason, uid, named := strings.Cut(machine.GetAnnotations()[CreatedForAnnotation], "/")
 	switch CreationReason(reason) {
@@ -56,7 +56,7 @@ func CreatedForValue(reason CreationReason, uid types.UID) string {
 	return string(reason) + "/" + string(uid)
 }
 
-// ReachedReplicas returns the value of ReachedReplicasAnnotation; zero for none, or for one that is not valid.
+// ReachedReplicas returns the value of ReachedReplicasAnnotation; zero if it is missing or invalid.
 func ReachedReplicas(set *machinev1beta1.MachineSet) int {
 	reached, err := strconv.ParseInt(set.Annotations[ReachedReplicasAnnotation], 10, 32)
 	if err != nil || reached < 0 {

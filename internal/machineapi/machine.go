@@ -55,14 +55,14 @@ func IsInPhaseFailed(machine *machinev1beta1.Machine) bool {
 	return machine.Status.Phase != nil && *machine.Status.Phase == machinev1beta1.PhaseFailed
 }
 
-// Annotations are those of Machines and MachineSets that caches keep, with the number of bytes beyond which a value cannot be valid.
+// Annotations returns the annotations of Machines and MachineSets that caches keep, with the size in bytes beyond which a value cannot be valid.
 func Annotations() map[string]int {
 	return bounded.Annotations(DeleteAnnotation, OldDeleteAnnotation, TemplateHashAnnotation, RestartedAtAnnotation, ReplacingAnnotation,
 		SkipReplacementAnnotation, CreatedForAnnotation, RequestedAnnotation)
 }
 
-// SetAnnotations are those of MachineSets alone that caches keep: beyond its number of bytes a value of Drover's own records cannot be valid, and one
-// for cluster-autoscaler is not written.
+// SetAnnotations returns the annotations that caches keep of MachineSets alone, with a size in bytes. A larger value of Drover's own records cannot
+// be valid, and Drover does not write a larger value for cluster-autoscaler.
 func SetAnnotations() map[string]int {
 	limits := bounded.Annotations(ReachedReplicasAnnotation, MinSizeAnnotation, MaxSizeAnnotation, AutoscalerAnnotation)
 	limits[CapacityAnnotation], limits[CapacityCopyAnnotation] = MaxCapacityRecord, MaxCapacityRecord

@@ -26,8 +26,8 @@ const (
 	Deleting Relation = "deleting"
 )
 
-// Membership is the rule by which Machines belong to a MachineSet, with the selector parsed once. Keep one for each MachineSet where many Machines
-// are checked. To the zero value every Machine is Foreign.
+// Membership decides which Machines belong to a MachineSet, with the selector parsed once. Keep one for each MachineSet where many Machines are
+// checked. To the zero value every Machine is Foreign.
 type Membership struct {
 	// Set is the MachineSet's namespace and name.
 	Set types.NamespacedName

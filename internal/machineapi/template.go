@@ -12,9 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Annotations by which outdated Machines are found and replaced.
+// Annotations for finding and replacing outdated Machines.
 const (
-	// TemplateHashAnnotation identifies the template from which Drover has created a Machine.
+	// TemplateHashAnnotation identifies the template that Drover has created a Machine from.
 	TemplateHashAnnotation = "drover.dev/template-hash"
 	// RestartedAtAnnotation is set by users on the template of a MachineSet: another value makes all of its Machines outdated.
 	RestartedAtAnnotation = "drover.dev/restartedAt"
@@ -72,7 +72,7 @@ func (t *Template) Outdates(machine *machinev1beta1.Machine) bool {
 	return !matches
 }
 
-// hashOf returns the hash of what a Template compares, in an encoding in which the order of fields does not matter.
+// hashOf returns the hash of what a Template compares. The order of fields does not matter for its encoding.
 func hashOf(fields any, restartedAt string) string {
 	text, err := json.Marshal([]any{fields, restartedAt})
 	if err != nil {

@@ -19,11 +19,11 @@ import (
 	"github.com/drover-io/drover/internal/status"
 )
 
-// changeOwners releases Machines that the selector does not match any more, and adopts those that it matches and that have no owner.
+// changeOwners releases Machines that the selector does not match any more, and adopts matching Machines that have no owner.
 func (rc *reconciliation) changeOwners(ctx context.Context, decision *plan.Decision) outcome {
 	out, released := rc.patchOwnersOf(ctx, decision.Release, rc.withoutSet)
 	out.Requeue.In(controller.CatchUp)
-	// Until another one takes the place of a Machine that is released, the status must not say that the MachineSet had fewer.
+	// Until another Machine replaces a released one, the status must not say that the MachineSet had fewer Machines.
 	out.uncertain = len(decision.Release) > 0
 	if len(released) > 0 {
 		rc.recorder.Eventf(rc.set, corev1.EventTypeNormal, EventReleased, "released %s: the selector does not match any more", machineNames(released))
@@ -69,7 +69,7 @@ func controllerRef(set *machinev1beta1.MachineSet) *metav1.OwnerReference {
 	return metav1.NewControllerRef(set, machinev1beta1.GroupVersion.WithKind("MachineSet"))
 }
 
-// patchOwnersOf changes the owners of Machines that have not changed since they were observed, and returns the names of those that it changed.
+// patchOwnersOf changes the owners of Machines that have not changed since they were observed, and returns the names of the changed Machines.
 func (rc *reconciliation) patchOwnersOf(
 	ctx context.Context, machines []*machinev1beta1.Machine, owners func(*machinev1beta1.Machine) []metav1.OwnerReference,
 ) (out outcome, changed []string) {

@@ -175,14 +175,14 @@ func TestRelease_AdoptedAgain(t *testing.T) {
 		t.Error("still owned: it would go with the set")
 	}
 	s.reconciles("create Machine, status MachineSet/web")
-	// It counts for its budget like one that was deleted, although the other one is still there.
+	// The budget counts it like the replacement of a deleted Machine, although the other Machine still exists.
 	if got := s.createdFor(); got != "[deleted]" {
 		t.Errorf("created for %s", got)
 	}
 	label("web")
 	s.settle()
 	s.expect(2, 2, 2)
-	// The one without a Node goes.
+	// The MachineSet deletes the Machine without a Node.
 	if fmt.Sprint(s.living()) != "[a b]" {
 		t.Errorf("left are %v", s.living())
 	}

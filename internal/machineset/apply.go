@@ -161,8 +161,8 @@ func (rc *reconciliation) deleteMachines(ctx context.Context, machines []*machin
 // errChanged is why the remaining Machines are neither created nor deleted.
 var errChanged = errors.New("the MachineSet has changed since its Machines were counted")
 
-// checkUnchanged returns errChanged if the cache shows another MachineSet than the one that was planned for: a user may change the replicas while a
-// thousand Machines are being created.
+// checkUnchanged returns errChanged if the MachineSet in the cache is not the planned one any more: a user may change the replicas while a thousand
+// Machines are being created.
 func (rc *reconciliation) checkUnchanged(ctx context.Context) error {
 	set := &machinev1beta1.MachineSet{}
 	switch err := rc.cache.Get(ctx, rc.key, set); {
@@ -198,8 +198,8 @@ func (rc *reconciliation) recordDeleteFailure(
 	return delay
 }
 
-// replaceMachine deletes a failed Machine and creates the one that takes its place. If the process ends between the two, the next one creates it as
-// a Machine that is missing.
+// replaceMachine deletes a failed Machine and creates its replacement. If the process ends between the two, the next process creates the replacement
+// as a missing Machine.
 func (rc *reconciliation) replaceMachine(ctx context.Context, observed *observation, decision *plan.Decision) outcome {
 	out := rc.deleteMachines(ctx, []*machinev1beta1.Machine{decision.Replace})
 	if !out.missing[decision.Replace.UID] {

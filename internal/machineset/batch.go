@@ -8,8 +8,8 @@ import (
 	"github.com/drover-io/drover/internal/status"
 )
 
-// inBatches calls a function for 0, 1, ... n-1, in batches of 1, 2, 4 and so on, with at most parallel calls at once. It stops after a batch in which
-// a call returned false: what fails for one usually fails for all, and a thousand denied requests say no more than one. It returns how many calls it
+// inBatches calls a function for 0, 1, ... n-1, in batches of 1, 2, 4 and so on, with at most parallel calls at once. If a call returns false, it
+// stops after that batch: what fails for one usually fails for all, and a thousand denied requests say no more than one. It returns how many calls it
 // made.
 func inBatches(n, parallel int, call func(i int) bool) (made int) {
 	for size := 1; made < n; size *= 2 {

@@ -62,7 +62,7 @@ type Reconciler struct {
 	metrics  *Metrics
 	options  Options
 	clock    clock.PassiveClock
-	// versions are the expectations of MachineSets, owned those of their Machines.
+	// versions are the expectations of MachineSets. owned are the expectations of their Machines.
 	versions  *expectations.Objects
 	owned     *expectations.Owned
 	conflicts *controller.Conflicts

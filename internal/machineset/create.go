@@ -127,8 +127,8 @@ func (rc *reconciliation) createMachine(ctx context.Context, observed *observati
 	rc.metrics.creates.WithLabelValues(string(status.Classify(c.err))).Inc()
 }
 
-// createOrFind creates a Machine of a name, or finds the one that an earlier, unanswered creation made. Drover chooses the name, not the API server,
-// so that a creation can be repeated.
+// createOrFind creates a Machine of a name, or finds the Machine that an earlier, unanswered creation made. Drover chooses the name, not the API
+// server, so that a creation can be repeated.
 func (rc *reconciliation) createOrFind(ctx context.Context, observed *observation, c *creation) (client.Object, error) {
 	machine := rc.newMachine(c.name)
 	machine.Annotations[machineapi.CreatedForAnnotation] = c.createFor

@@ -79,7 +79,7 @@ func TestCreate_PartialFailures(t *testing.T) {
 		}
 		return nil
 	})
-	// Batches of 1, 2 and 4, of which two fail.
+	// The batches have 1, 2 and 4 creations. Two creations fail.
 	result, writes, err := s.try("web")
 	if err != nil || strings.Count(writes, "create") != 7 || result.RequeueAfter != minDenied {
 		t.Fatalf("error %v, wrote %s, tries again in %s", err, writes, result.RequeueAfter)
@@ -125,7 +125,7 @@ func TestCreate_FailureReasons(t *testing.T) {
 	}
 }
 
-// Drover does not report an API server that restarts, but one that keeps failing.
+// Drover does not report an API server that restarts. It does report an API server that keeps failing.
 func TestCreate_TransientErrorsAreTolerated(t *testing.T) {
 	s := newFixture(t, Options{}, setOf(1))
 	s.fail = only("create", broken)
@@ -229,7 +229,7 @@ func TestCreate_NameTaken(t *testing.T) {
 	if fmt.Sprint(s.living()) != "[web-00001 web-00002]" || s.metric(createsDoc.Name, "ok") != 1 {
 		t.Errorf("there are %v", s.living())
 	}
-	// One of our own that the cache knows is not the one that is missing.
+	// A Machine of the MachineSet that the cache knows is not the missing Machine.
 	s.names = 1
 	s.resize(2)
 	s.reconciles("create Machine, create Machine, status MachineSet/web")

@@ -50,7 +50,7 @@ type fixture struct {
 	mu sync.Mutex
 	// writes are the requests since the last pass began, "create Machine", "delete Machine/a", "patch Machine/a", "status MachineSet/web".
 	writes []string
-	// creates counts the Machines that were created, deletes those that were deleted, by name and UID.
+	// creates counts the Machines that were created. deletes counts the deletions of each Machine, by name and UID.
 	creates int
 	deletes map[string]int
 	names   int
@@ -71,7 +71,7 @@ type lagging struct {
 	reached string
 }
 
-// split is a cache of which only the Machines lag.
+// split is a cache that lags for Machines only.
 type split struct {
 	client.Reader
 	machines client.Reader

@@ -20,7 +20,7 @@ import (
 
 // observation is what a reconciliation has read from the cache.
 type observation struct {
-	// machines are those that the MachineSet owns, and those of its namespace that have no owner.
+	// machines are the Machines that the MachineSet owns, and the Machines of its namespace that have no owner.
 	machines []*machinev1beta1.Machine
 	// readiness are the conditions Ready of the Nodes of the Machines, by name; nil for a Node that does not exist.
 	// The conditions are the cache's.
@@ -74,7 +74,7 @@ func (o *observation) hasMachine(condition func(*machinev1beta1.Machine) bool) b
 	return false
 }
 
-// pageSize bounds how many Machines one answer holds, each of which may have 256 KiB of annotations.
+// pageSize bounds how many Machines one answer holds. Each Machine may have 256 KiB of annotations.
 const pageSize = 100
 
 // listLive asks the API server for the Machines that count for the MachineSet. Only their metadata is read, and of the annotations only what marks
@@ -126,7 +126,7 @@ func (rc *reconciliation) liveSet(ctx context.Context) (*metav1.PartialObjectMet
 	return live, nil
 }
 
-// metadataOf returns an object of the Machine API by which the API server is asked for metadata only.
+// metadataOf returns an object of the Machine API for requests that ask the API server for metadata only.
 func metadataOf(kind string, object client.Object) *metav1.PartialObjectMetadata {
 	target := &metav1.PartialObjectMetadata{}
 	target.SetGroupVersionKind(machinev1beta1.GroupVersion.WithKind(kind))

@@ -36,7 +36,7 @@ func Kinds() []client.Object {
 	return []client.Object{&machinev1beta1.MachineSet{}, &machinev1beta1.Machine{}, &corev1.Node{}}
 }
 
-// Annotations are those that the caches of these kinds keep, with the number of bytes beyond which a value cannot be valid.
+// Annotations returns the annotations that the caches of these kinds keep, with the size in bytes beyond which a value cannot be valid.
 func Annotations() map[string]int { return bounded.Annotations(plan.AttemptAnnotation) }
 
 // sources are the controller's watches, each with its reason.
@@ -56,7 +56,8 @@ func (r *Reconciler) sources(cache ctrlcache.Cache) []source.Source {
 				queue.Add(watch.PriorityHigh, named(set.Namespace, set.Name))
 			},
 		}),
-		// A Machine is created, deleted, adopted or released, gets its Node, or fails. The MachineSets enqueue those that exist at the start.
+		// A Machine is created, deleted, adopted or released, gets its Node, or fails. Machines that exist at the start need no request: the events of
+		// their MachineSets suffice.
 		watch.Source(cache, &machinev1beta1.Machine{}, watch.Handler[*machinev1beta1.Machine]{
 			Created: func(ctx context.Context, queue watch.Queue, machine *machinev1beta1.Machine, initial bool) {
 				if !initial {
@@ -121,7 +122,7 @@ func controllerUID(machine *machinev1beta1.Machine) types.UID {
 	return ""
 }
 
-// machineToMachineSets returns the MachineSet that owns a Machine, or those that could adopt it.
+// machineToMachineSets returns the MachineSet that owns a Machine, or the MachineSets that could adopt it.
 func (r *Reconciler) machineToMachineSets(ctx context.Context, machine *machinev1beta1.Machine) []reconcile.Request {
 	if owner := metav1.GetControllerOfNoCopy(machine); owner != nil {
 		if owner.Kind != "MachineSet" {

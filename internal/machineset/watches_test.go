@@ -59,7 +59,7 @@ func watched(t *testing.T, s *fixture) *informers {
 	return w
 }
 
-// audience is a pool of one Machine, and two other sets of which one selects the same Machines.
+// audience is a MachineSet with one Machine, and other MachineSets. The MachineSet second selects the same Machine.
 func audience(t *testing.T) (*fixture, *informers) {
 	t.Helper()
 	second, other, broken := setOf(1), setOf(1), setOf(1)

@@ -303,7 +303,7 @@ func (rc *reconciliation) release(ctx context.Context, in *plan.Input) error {
 			return err
 		}
 	}
-	// One that is deleted before the node is uncordoned leaves the leases to this one, so the others are read only now.
+	// If another NodeMaintenance is deleted before the node is uncordoned, it leaves the leases to this one. So the others are read only now.
 	if err := rc.observePeers(ctx, in); err != nil {
 		return err
 	}

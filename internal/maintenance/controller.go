@@ -25,7 +25,7 @@ import (
 	"github.com/drover-io/drover/internal/quorum"
 )
 
-// Holder is the identity in the leases of nodes, that of node-maintenance-operator.
+// Holder is the identity in the leases of nodes. node-maintenance-operator uses the same one.
 const Holder = "node-maintenance"
 
 // fieldOwner is the field manager of every write.

@@ -89,7 +89,8 @@ func (g *Group) List(ctx context.Context, cache client.Reader, options ...client
 	return objects, err
 }
 
-// ListLive reads all NodeMaintenances of the group from the API server. One that cannot be decoded does not keep the others from being read.
+// ListLive reads all NodeMaintenances of the group from the API server. A NodeMaintenance that cannot be decoded does not keep the others from being
+// read.
 func (g *Group) ListLive(ctx context.Context, live client.Reader) ([]plan.Object, error) {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(g.Resource.GroupVersion().WithKind("NodeMaintenanceList"))
@@ -99,7 +100,7 @@ func (g *Group) ListLive(ctx context.Context, live client.Reader) ([]plan.Object
 	return undecodable.DecodeList(list, func(schema.GroupVersionKind) (plan.Object, error) { return g.NewObject(), nil })
 }
 
-// GetLive reads a NodeMaintenance of the group from the API server, also one that cannot be decoded.
+// GetLive reads a NodeMaintenance of the group from the API server, even if it cannot be decoded.
 func (g *Group) GetLive(ctx context.Context, live client.Reader, name string) (plan.Object, error) {
 	raw := &unstructured.Unstructured{}
 	raw.SetGroupVersionKind(g.Resource.GroupVersion().WithKind("NodeMaintenance"))

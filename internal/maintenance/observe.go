@@ -77,8 +77,7 @@ func (rc *reconciliation) confirmMissing(ctx context.Context, name string) error
 	return apierrors.NewConflict(corev1.Resource("nodes"), name, errBehind)
 }
 
-// observeOwner returns the owner of the cordon record on the node. An owner of which the API server does not say whether it exists counts as one that
-// does.
+// observeOwner returns the owner of the cordon record on the node. If the API server does not say whether an owner exists, it counts as existing.
 func (rc *reconciliation) observeOwner(ctx context.Context, in *plan.Input) (found plan.Owner, err error) {
 	record := in.Record
 	machine, ofMachine := owner.MachineOf(record)

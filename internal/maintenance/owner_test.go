@@ -204,7 +204,7 @@ func TestOwner_NoAnswer(t *testing.T) {
 	}
 }
 
-// Both groups have the same holder: a NodeMaintenance that has not cordoned the node leaves the lease to the one that has.
+// Both groups have the same holder: a NodeMaintenance that has not cordoned the node leaves the lease to the NodeMaintenance that has.
 func TestRelease_OtherGroupNotServed(t *testing.T) {
 	for name, c := range map[string]struct {
 		older *kubevirt.NodeMaintenance
@@ -263,7 +263,7 @@ func TestLease_NodeCordonedForMachine(t *testing.T) {
 	}
 }
 
-// A record that cannot be read may be that of this NodeMaintenance, whose node may be half drained: the lease is kept.
+// An unreadable record may be this NodeMaintenance's own, and its node may be half drained: the lease is kept.
 func TestLease_OwnRecordUnreadable(t *testing.T) {
 	s := newFixture(t, newNode("n1"), newMaintenance("m", "n1"), newPod("p", "n1"))
 	s.settle("m")

@@ -155,7 +155,7 @@ func (s *fixture) acquireLease(holder string) {
 	}
 }
 
-// A lease that is lost for a short time has no consequence. One that stays lost before the node is drained ends the maintenance.
+// A lease that is lost for a short time has no consequence. A lease that stays lost before the node is drained ends the maintenance.
 func TestReconcile_LeaseLost(t *testing.T) {
 	s := newFixture(t, newNode("n1"), newMaintenance("m", "n1"), newPod("a", "n1"))
 	s.settle("m")

@@ -70,8 +70,8 @@ func (r *Registry) peersOf(ctx context.Context, node string) ([]plan.Peer, error
 	return peers, nil
 }
 
-// comparePeers puts the oldest NodeMaintenance of a node first. Of two of one second that of nodemaintenance.medik8s.io comes first, whose spec says
-// how to drain; the other group is the one with a lease of its own.
+// comparePeers puts the oldest NodeMaintenance of a node first. If two were created in the same second, a NodeMaintenance of
+// nodemaintenance.medik8s.io comes first, because its spec says how to drain. The other group has a lease of its own (OwnLease).
 func comparePeers(a, b plan.Peer) int {
 	byGroup := 0
 	switch {

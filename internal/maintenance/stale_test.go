@@ -104,8 +104,8 @@ func TestReconcile_DeletedBeforeCacheShowsWrites(t *testing.T) {
 	}
 }
 
-// TestReconcile_NodeNotInCacheYet: a maintenance whose event comes before that of its new node does not fail, and is decided when the cache shows the
-// node.
+// TestReconcile_NodeNotInCacheYet: if the event of a maintenance comes before the event of its new node, the maintenance does not fail. It is decided
+// when the cache shows the node.
 func TestReconcile_NodeNotInCacheYet(t *testing.T) {
 	s := newFixture(t, newNode("worker"), newMaintenance("nm", "worker"))
 	cache := &frozen{Reader: s.client, objects: map[string]client.Object{"*v1.Node": nil}}

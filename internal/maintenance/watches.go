@@ -22,7 +22,7 @@ import (
 	"github.com/drover-io/drover/internal/watch"
 )
 
-// Index adds the index that the controller of a group needs to the cache, except those of the drain engine.
+// Index adds the index that the controller of a group needs to the cache, except the indexes of the drain engine.
 func Index(ctx context.Context, indexer client.FieldIndexer, group *Group) error {
 	err := indexer.IndexField(ctx, group.NewObject(), indexNode, func(object client.Object) []string {
 		if maintenance, ok := object.(plan.Object); ok {

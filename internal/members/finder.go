@@ -1,4 +1,4 @@
-// Package members says which Nodes belong to which NodeGroup. The rule is pure; Finder applies it to a cache.
+// Package members decides which NodeGroup a Node belongs to. The decision is pure; Finder applies it to a cache.
 package members
 
 import (
@@ -24,20 +24,20 @@ import (
 	"github.com/drover-io/drover/internal/undecodable"
 )
 
-// Finder finds out from a cache which Nodes belong to which NodeGroup. It is safe for concurrent use. The objects that it returns are the cache's own
-// and must not be changed.
+// Finder finds out from a cache which NodeGroup a Node belongs to. It is safe for concurrent use. The objects that it returns are the cache's own and
+// must not be changed.
 type Finder struct {
 	cache client.Reader
 	// machines reports whether the cache has Machines and MachineSets.
 	machines func() bool
-	// rollout is the spec.rollout of the groups that have none; nil for that of the schema.
+	// rollout is the spec.rollout of the groups that have none; nil means the schema's defaults.
 	rollout *v1alpha1.Rollout
 	// withoutTemplates reports that Nodes do not follow the templates of their MachineSets.
 	withoutTemplates bool
 
 	mu     sync.Mutex
 	parsed map[types.UID]*Group
-	// memberships are the rules of MachineSets by which Machines without a controller belong to them.
+	// memberships decide which Machines without a controller belong to a MachineSet.
 	memberships map[types.NamespacedName]membership
 }
 
@@ -46,16 +46,16 @@ func NewFinder(cache client.Reader, machines func() bool) *Finder {
 	return &Finder{cache: cache, machines: machines, parsed: map[types.UID]*Group{}, memberships: map[types.NamespacedName]membership{}}
 }
 
-// WithRollout has the groups that have no spec.rollout get this one; nil is that of the schema. It must be called before the Finder is used.
+// WithRollout sets the spec.rollout of the groups that have none; nil means the schema's defaults. It must be called before the Finder is used.
 func (f *Finder) WithRollout(defaults *v1alpha1.Rollout) *Finder {
 	f.rollout = defaults
 	return f
 }
 
-// DefaultRollout returns the spec.rollout of the groups that have none; nil for that of the schema. It must not be changed.
+// DefaultRollout returns the spec.rollout of the groups that have none; nil means the schema's defaults. It must not be changed.
 func (f *Finder) DefaultRollout() *v1alpha1.Rollout { return f.rollout }
 
-// WithoutTemplates has groups set no taints of MachineSets: where the capability metadata is off, a template concerns new Machines only. It must be
+// WithoutTemplates makes groups set no taints of MachineSets: where the capability metadata is off, a template concerns new Machines only. It must be
 // called before the Finder is used.
 func (f *Finder) WithoutTemplates() *Finder {
 	f.withoutTemplates = true
@@ -68,13 +68,14 @@ type Assignment struct {
 	// Group is the Node's group, nil for none; Others are the groups that select it as well.
 	Group  *Group
 	Others []*Group
-	// Recorded is the group that the Node's record names: Group, or one that the Node has left. Nil for none, and for one that is gone.
+	// Recorded is the group that the Node's record names: Group, or a group that the Node has left. It is nil if there is no such group, or if the group
+	// is gone.
 	Recorded *Group
-	// Machine and MachineSet are those of the Node; nil for none. Shared reports that several Machines could be the Node's.
+	// Machine and MachineSet are the Node's; nil for none. Shared reports that several Machines could be the Node's.
 	Machine    *machinev1beta1.Machine
 	MachineSet *machinev1beta1.MachineSet
 	Shared     bool
-	// unread reports that Machines are not read, so that the Node's is not known.
+	// unread reports that Machines are not read, so that the Node's Machine is not known.
 	unread bool
 	// read reads what a MachineSet declares; guards reports whether the group may set its taints. template, unfit and declaration are of Template, Hold
 	// and Declaration.
@@ -387,7 +388,7 @@ func (f *Finder) lookupsOfAll(ctx context.Context) (lookups, error) {
 	}, nil
 }
 
-// Groups yields the groups that select the Node, and the one that its record names, which may be one of them.
+// Groups yields the groups that select the Node, and the group that its record names. It may yield a group twice.
 func (m *Assignment) Groups() iter.Seq[*Group] {
 	return func(yield func(*Group) bool) {
 		for _, group := range m.Others {

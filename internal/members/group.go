@@ -17,7 +17,7 @@ import (
 	"github.com/drover-io/drover/internal/ownership"
 )
 
-// Annotations by which the Cluster API says on a Node who owns its Machine:
+// Annotations of Nodes that the Cluster API sets to say who owns the Node's Machine:
 // https://github.com/kubernetes-sigs/cluster-api/blob/v1.12.0/api/core/v1beta2/machine_types.go
 const (
 	annotationClusterName      = "cluster.x-k8s.io/cluster-name"
@@ -77,7 +77,7 @@ func Parse(group *v1alpha1.NodeGroup) *Group {
 	return parsed
 }
 
-// setNodeGroup sets the NodeGroup, whose spec is the one that was parsed, and reads its status.
+// setNodeGroup sets the NodeGroup and reads its status. The NodeGroup's spec must be the parsed one.
 func (g *Group) setNodeGroup(group *v1alpha1.NodeGroup) {
 	g.NodeGroup, g.Confirmed = group, plan.ParseOwnedKeys(group.Status.OwnedKeys)
 }
@@ -147,7 +147,7 @@ func Sort(groups []*Group) {
 	slices.SortFunc(groups, func(a, b *Group) int { return CompareAge(a.NodeGroup, b.NodeGroup) })
 }
 
-// CompareAge compares groups by age, the oldest first, and those of the same second by name.
+// CompareAge compares groups by age, the oldest first, and groups of the same second by name.
 func CompareAge(a, b *v1alpha1.NodeGroup) int {
 	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 }
@@ -169,8 +169,8 @@ func Select(groups []*Group, node *corev1.Node, set *machinev1beta1.MachineSet) 
 	return group, others
 }
 
-// OfSet returns the group that a MachineSet belongs to, nil for none: the oldest of those that select it, and one that is being deleted only if no
-// other one does. The groups must be sorted.
+// OfSet returns the group that a MachineSet belongs to, nil for none. It is the oldest group that selects the MachineSet; a group that is being
+// deleted counts only if no other group does. The groups must be sorted.
 func OfSet(groups []*Group, set *machinev1beta1.MachineSet) (group *Group) {
 	for _, candidate := range groups {
 		if candidate.SelectsSet(set) && (group == nil || group.DeletionTimestamp != nil && candidate.DeletionTimestamp == nil) {

@@ -94,7 +94,7 @@ func TestParse_InvalidSelector(t *testing.T) {
 	}
 }
 
-// TestSelect: the oldest group has a Node, and one that is being deleted only what no other selects.
+// TestSelect: a Node belongs to the oldest group. A group that is being deleted has only the Nodes that no other group selects.
 func TestSelect(t *testing.T) {
 	all := bySelector(map[string]string{"pool": "a"})
 	old, young, going := newGroup("old", all), newGroup("a-young", all), newGroup("going", all)

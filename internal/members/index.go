@@ -36,7 +36,8 @@ type Index struct {
 	groups []*Group
 	nodes  map[string]entry
 	lists  map[string]*list
-	// sets counts the Nodes of each MachineSet by the names of their groups, namespaces those of each group by the namespaces of their Machines.
+	// sets counts the Nodes of each MachineSet by the names of their groups. namespaces counts the Nodes of each group by the namespaces of their
+	// Machines.
 	sets       map[types.UID]map[string]int
 	namespaces map[string]map[string]int
 	// inventory has the Machines and the MachineSets, for disruptions.
@@ -156,8 +157,8 @@ func (x *Index) GroupOf(ctx context.Context, node string) (string, error) {
 	return "", nil
 }
 
-// groupOfMachine returns the name of the group of the Node that a Machine is to have: that of most other Nodes of its MachineSet, or else the one
-// that selects a Node with what the Machine declares for it; empty for none.
+// groupOfMachine returns the name of the group of a Machine's future Node; empty for none. It tries, in this order: 1. the group of most other Nodes
+// of the Machine's MachineSet. 2. the group that selects a Node with what the Machine declares for it.
 func (x *Index) groupOfMachine(ctx context.Context, machine *machinev1beta1.Machine) (name string, err error) {
 	set, err := x.finder.machineSet(ctx, machine)
 	if err != nil {
@@ -236,7 +237,7 @@ func (x *Index) find(ctx context.Context, node *corev1.Node) (entry, error) {
 	return found, err
 }
 
-// count adds a Node to those of its MachineSet, and of the namespace of its Machine, that are in its group, or takes it from them.
+// count adds a Node to the counts of its group, for its MachineSet and for the namespace of its Machine, or takes it from them.
 func (x *Index) count(of entry, change int) {
 	if of.group == "" || x.sets == nil {
 		return

@@ -234,7 +234,7 @@ func TestFinder_MembershipOf(t *testing.T) {
 	}
 }
 
-// TestFinder_WithRollout: the configuration's roll-out is that of the groups that have none, also after a change of their status.
+// TestFinder_WithRollout: the configuration's roll-out applies to the groups that have none, also after a change of their status.
 func TestFinder_WithRollout(t *testing.T) {
 	own, none := newGroup("own", bySelector(nil)).NodeGroup, newGroup("none", bySelector(nil)).NodeGroup
 	own.UID, none.UID, own.Spec.Rollout = "1", "2", &v1alpha1.Rollout{FirstWave: new(int32(7))}
@@ -268,8 +268,8 @@ func ofSet(name, set, node string, labels map[string]string) *machinev1beta1.Mac
 	return machine
 }
 
-// TestIndex_MissingNode: the Node that a Machine has lost, or never had, belongs to the group of the other Nodes of its MachineSet, or else to the
-// one that selects what the Machine declares.
+// TestIndex_MissingNode: the Node that a Machine has lost, or never had, belongs to the group of the other Nodes of its MachineSet. If there is none,
+// it belongs to the group that selects what the Machine declares.
 func TestIndex_MissingNode(t *testing.T) {
 	const never = "Machine/ours/m"
 	gpu, cpu := map[string]string{"pool": "gpu"}, map[string]string{"pool": "cpu"}

@@ -18,8 +18,8 @@ import (
 	"github.com/drover-io/drover/internal/rollout"
 )
 
-// PlanInput returns what the roll-out of a group is decided on. nodes are those that Finder.Nodes returns for it, and decide says what each of them
-// is to carry.
+// PlanInput returns the input for deciding the roll-out of a group. nodes are what Finder.Nodes returns for the group, and decide says what each of
+// them is to carry.
 func PlanInput(group *Group, nodes []Assignment, now time.Time, decide func(*Assignment) metadataplan.GroupDecision) *plan.Input {
 	in := &plan.Input{
 		Group: group.NodeGroup, SelectorError: group.Err, Declaration: group.Declaration, Now: now, Nodes: make([]rollout.Node, 0, len(nodes)),
@@ -41,8 +41,8 @@ func PlanInput(group *Group, nodes []Assignment, now time.Time, decide func(*Ass
 	return in
 }
 
-// Revisions returns what identifies the declarations that the Nodes of a group are to carry: that of the group, and one for each MachineSet that adds
-// taints to it.
+// Revisions returns what identifies the declarations that the Nodes of a group are to carry: the group's declaration, and a declaration for each
+// MachineSet that adds taints to it.
 func Revisions(group *Group, nodes []Assignment) sets.Set[string] {
 	revisions := sets.New(group.Declaration.Revision)
 	for i := range nodes {
@@ -135,8 +135,8 @@ func recordedKeys(node *corev1.Node) ownership.Section {
 	return record.Section
 }
 
-// holdUnfit has the taints of MachineSets wait for which the status of the group lacks space: it names every key that a Node has from the group, and
-// those that are still to be removed come first. MachineSets whose keys it names already come before others, and then their names count.
+// holdUnfit makes the taints of MachineSets wait if they do not fit into the status of the group, which names every key that a Node has from the
+// group. Keys that are still to be removed have priority. Then come MachineSets whose keys the status names already, and then the others by name.
 func holdUnfit(group *Group, nodes []Assignment) {
 	bySet := map[types.UID][]*Assignment{}
 	for i := range nodes {

@@ -19,8 +19,9 @@ import (
 	"github.com/drover-io/drover/internal/paused"
 )
 
-// findMachine sets the Machine of an assignment, of those that name its Node. If several could be the Node's, it is one whose MachineSet the recorded
-// group selects, or else any group, and then the oldest: who can make a Machine name a Node must not take the Node out of its group and its budget.
+// findMachine sets the Machine of an assignment to one of the Machines that name its Node. If several could be the Node's, it prefers, in this order,
+// a Machine whose MachineSet the recorded group selects, a Machine whose MachineSet any group selects, and the oldest Machine: anyone who can make a
+// Machine name a Node must not be able to take the Node out of its group and its budget.
 func (f *Finder) findMachine(ctx context.Context, groups []*Group, member *Assignment, machines []machinev1beta1.Machine) error {
 	found := Candidates(member.Node, machines)
 	member.Shared = len(found) > 1
@@ -45,8 +46,8 @@ func (f *Finder) findMachine(ctx context.Context, groups []*Group, member *Assig
 	return nil
 }
 
-// machinesOfMissing returns the Machines that name a Node that does not exist, the oldest first, or the one that a disruption's MachineName stands
-// for.
+// machinesOfMissing returns the Machines that name a Node that does not exist, the oldest first. If node is a disruption's MachineName, it returns
+// that Machine.
 func (f *Finder) machinesOfMissing(ctx context.Context, node string) ([]machinev1beta1.Machine, error) {
 	if !f.machines() {
 		return nil, nil
@@ -67,8 +68,9 @@ func (f *Finder) machinesOfMissing(ctx context.Context, node string) ([]machinev
 	return []machinev1beta1.Machine{machine}, nil
 }
 
-// Candidates returns the Machines that could be a Node's, the oldest first. Those that name the Node's UID go before others, which may mean an
-// earlier Node of the same name, and then those that are not being deleted: a host may register again while its old Machine is still there.
+// Candidates returns the Machines that could be a Node's, the oldest first. Machines that name the Node's UID go before others, which may mean an
+// earlier Node of the same name. Next, Machines that are not being deleted go before others: a host may register again while its old Machine is still
+// there.
 func Candidates(node *corev1.Node, machines []machinev1beta1.Machine) []*machinev1beta1.Machine {
 	found := make([]*machinev1beta1.Machine, len(machines))
 	for i := range machines {
@@ -106,8 +108,8 @@ func IsChanged(before, after *machinev1beta1.Machine) bool {
 		before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero())
 }
 
-// machineSet returns the MachineSet of a Machine, by the rule of the metadata of MachineSets: the one that controls it, or, for a Machine without a
-// controller, the only one whose selector matches; nil for none.
+// machineSet returns the MachineSet of a Machine, by the same rule as for the metadata of MachineSets: the MachineSet that controls it, or, for a
+// Machine without a controller, the only MachineSet whose selector matches; nil for none.
 func (f *Finder) machineSet(ctx context.Context, machine *machinev1beta1.Machine) (*machinev1beta1.MachineSet, error) {
 	sets, err := lookup.SetsOf(ctx, f.cache, machine, func(set *machinev1beta1.MachineSet) bool { return f.membershipOf(set).Has(machine) })
 	if err != nil || len(sets) != 1 {

@@ -91,7 +91,7 @@ func TestFinder_Assign_SeveralMachines(t *testing.T) {
 	}
 }
 
-// newFinder returns a Finder in a cluster with a Node, Machines, and in each of three namespaces a MachineSet; those of two are in a group.
+// newFinder returns a Finder in a cluster with a Node, Machines, and in each of three namespaces a MachineSet. Two of the MachineSets are in a group.
 func newFinder(t *testing.T, node *corev1.Node, machines ...*machinev1beta1.Machine) *Finder {
 	t.Helper()
 	objects := []client.Object{node}

@@ -71,8 +71,8 @@ func (x *Index) Machines(ctx context.Context, group string, settled time.Time) (
 	return out, nil
 }
 
-// groupOfSet returns the group of the Nodes of a MachineSet: the one that has most of them, or else the one that selects a Node with what its
-// template declares.
+// groupOfSet returns the group of the Nodes of a MachineSet: the group of most of its Nodes. If it has none, it is the group that selects a Node with
+// what its template declares.
 func (x *Index) groupOfSet(set *machinev1beta1.MachineSet) string {
 	if name := x.groupOfNodes(set.UID); name != "" {
 		return name

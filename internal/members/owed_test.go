@@ -44,7 +44,7 @@ func TestIndex_Machines(t *testing.T) {
 	joining := []corev1.Taint{{Key: plan.TaintUninitialized, Effect: corev1.TaintEffectNoSchedule}}
 	type set = plan.MachineSet
 	for name, c := range map[string]struct {
-		// machine is one beside those of the Nodes n0 and n1, which are in the group gpu. n2 is in the group cpu, and n3 is joining gpu.
+		// machine exists beside the Machines of the Nodes n0 and n1, which are in the group gpu. n2 is in the group cpu, and n3 is joining gpu.
 		machine   *machinev1beta1.Machine
 		replicas  int32
 		reached   int32
@@ -165,7 +165,7 @@ func TestIndex_Machines_OfTenants(t *testing.T) {
 	}
 }
 
-// TestIndex_Machines_Surge: a Machine that is made in place of one that is still there is none that its MachineSet lacks.
+// TestIndex_Machines_Surge: if a Machine is made to replace a Machine that still exists, its MachineSet does not lack it.
 func TestIndex_Machines_Surge(t *testing.T) {
 	gpu := map[string]string{"pool": "gpu"}
 	for name, c := range map[string]struct {

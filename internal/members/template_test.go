@@ -91,11 +91,11 @@ func TestAssignment_Inherited(t *testing.T) {
 	}
 }
 
-// TestPlanInput_Unfit: MachineSets whose taints do not fit in the status of the group wait, and so do neither the group's own keys nor those that are
-// still to be removed, nor MachineSets whose taints are set.
+// TestPlanInput_Unfit: MachineSets wait if their taints do not fit in the status of the group. The group's own keys do not wait, nor do the keys that
+// are still to be removed, nor MachineSets whose taints are set.
 func TestPlanInput_Unfit(t *testing.T) {
 	group := newGuardingGroup()
-	// Each taint takes two keys, with the one that announces it.
+	// Each taint takes two keys: its own, and the key of the taint that announces it.
 	group.Status.OwnedKeys = []string{"label/to-be-removed"}
 	for i := range 60 {
 		group.Status.OwnedKeys = append(group.Status.OwnedKeys, fmt.Sprintf("taint/z-%02d:NoExecute", i), fmt.Sprintf("taint/z-%02d:NoSchedule", i))

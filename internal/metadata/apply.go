@@ -118,13 +118,13 @@ func (r *Reconciler) patchNode(ctx context.Context, write *nodeWrite) (version s
 	return target.ResourceVersion, err
 }
 
-// isNewNode reports whether the Node has just registered and has nothing yet. Such a Node does not wait behind a rollout to those that exist; the
-// existing Nodes of a first run do, since so many would use up what is reserved for manual edits.
+// isNewNode reports whether the Node has just registered and has nothing yet. Such a Node does not wait behind a roll-out to existing Nodes. The
+// existing Nodes of a first run do wait, since so many would use up what is reserved for manual edits.
 func (rc *reconciliation) isNewNode(decision *plan.Decision) bool {
 	return decision.FirstWrite && rc.now.Sub(rc.node.CreationTimestamp.Time) < newNodeAge
 }
 
-// rewritesMachine reports whether the Machine is written for a revision for which it was written before: another writer has changed it since.
+// rewritesMachine reports whether Drover writes the Machine again for the same revision: another writer has changed it since.
 func (rc *reconciliation) rewritesMachine(decision *plan.Decision) bool {
 	return decision.Machine.Write && rc.tracker.wasWritten(plan.OnMachine, rc.key, rc.revision())
 }
@@ -235,7 +235,7 @@ func (rc *reconciliation) count(ctx context.Context, kind, name string, err erro
 	return class
 }
 
-// metadataOf returns an object by which the API server is asked for metadata only.
+// metadataOf returns an object for requests that ask the API server for metadata only.
 func metadataOf(kind schema.GroupVersionKind, object client.Object) *metav1.PartialObjectMetadata {
 	target := &metav1.PartialObjectMetadata{}
 	target.SetGroupVersionKind(kind)
@@ -287,7 +287,7 @@ func (rc *reconciliation) revision() string {
 	return rc.set.declaration.Revision
 }
 
-// nodeRevision identifies what was declared for which Node.
+// nodeRevision identifies the Node and what was declared for it.
 func (rc *reconciliation) nodeRevision(decision *plan.Decision) string {
 	return string(rc.node.UID) + "/" + decision.Digest
 }

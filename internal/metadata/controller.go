@@ -51,8 +51,8 @@ type Options struct {
 	LinkChanged <-chan struct{}
 	// AwaitsGroups reports that NodeGroups are served and Groups is to come; nil is no.
 	AwaitsGroups func() bool
-	// Rollout says in which waves what a MachineSet declares reaches its Nodes, and whether a Node without a NodeGroup gets taints with the effect
-	// NoExecute; nil is all Nodes at once, and yes.
+	// Rollout configures the waves that bring a MachineSet's declaration to its Nodes, and whether a Node without a NodeGroup gets taints with the
+	// effect NoExecute. Nil writes all Nodes at once, and sets the taints.
 	Rollout *v1alpha1.Rollout
 	// Rollouts keeps where the waves are; needed with Rollout.
 	Rollouts *RolloutStore
@@ -158,7 +158,7 @@ type written struct {
 	wroteMachine, wroteNode bool
 	// wait is how long the writes have to wait for their turn; zero when they were sent.
 	wait time.Duration
-	// class and err are those of the last write, and object is what it was for.
+	// class and err come from the last write, and object is what it was for.
 	class  status.Class
 	err    error
 	object client.Object

@@ -45,7 +45,7 @@ type machineSets struct {
 	cache  client.Reader
 	mu     sync.Mutex
 	parsed map[types.NamespacedName]*machineSet
-	// ambiguous are the MachineSets for which an ambiguous Machine has been reported.
+	// ambiguous are the MachineSets with an ambiguous Machine that has been reported.
 	ambiguous map[types.NamespacedName]bool
 }
 

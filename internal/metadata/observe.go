@@ -53,7 +53,8 @@ type namedNode struct {
 	groupLayer func(set types.UID) (plan.GroupLayer, error)
 }
 
-// isOf reports whether the Node could be a Machine's, as NodeGroups have it: one that is being deleted and names the Node's UID goes before.
+// isOf reports whether the Node could be a Machine's, by the rule of NodeGroups: a Machine that names the Node's UID goes before others, even if it
+// is being deleted.
 func (n *namedNode) isOf(machine *machinev1beta1.Machine) bool {
 	return len(n.machines) == 1 || slices.ContainsFunc(groupmembers.Candidates(n.node, n.machines), func(candidate *machinev1beta1.Machine) bool {
 		return client.ObjectKeyFromObject(candidate) == client.ObjectKeyFromObject(machine)

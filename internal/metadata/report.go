@@ -172,7 +172,7 @@ func (r *Reconciler) trackRollout(ctx context.Context, set *machineSet) {
 	if set == nil || r.tracker.knows(set.key) {
 		return
 	}
-	// One worker lists the Machines, of which there may be thousands; the others wait for it.
+	// One worker lists the Machines, possibly thousands; the others wait for it.
 	_, _, _ = r.tracking.Do(set.key.String(), func() (any, error) {
 		if !r.tracker.knows(set.key) {
 			r.tracker.startRollout(set.declaration, keysOf(r.machineSetToMachines(ctx, set.MachineSet)), set.CreationTimestamp.Time, r.clock.Now())

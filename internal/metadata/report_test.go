@@ -35,7 +35,7 @@ func TestTrackRollout_OneList(t *testing.T) {
 		workers.Go(func() { s.trackRollout(t.Context(), observed.set) })
 	}
 	workers.Wait()
-	// Those that the MachineSet owns, and those that nothing owns.
+	// One list for the Machines that the MachineSet owns, and one for the Machines without an owner.
 	if got := once.count.Load(); got != 2 {
 		t.Errorf("%d lists, want 2", got)
 	}

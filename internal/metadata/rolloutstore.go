@@ -29,7 +29,7 @@ type RolloutStore struct {
 	Namespace string
 
 	mu sync.Mutex
-	// rollouts are those of this process, and written the texts that the ConfigMap has, in the version. written is nil while it has to be read.
+	// rollouts are this process's roll-outs. written are the texts in the ConfigMap at version; it is nil while the ConfigMap has to be read.
 	rollouts map[types.UID]*v1alpha1.RolloutStatus
 	written  map[string]string
 	version  string

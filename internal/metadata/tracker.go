@@ -17,7 +17,7 @@ type tracker struct {
 	started  time.Time
 	metrics  *Metrics
 	machines map[types.NamespacedName]*machineEntry
-	// rollouts are those of the MachineSets.
+	// rollouts are the roll-outs of the MachineSets.
 	rollouts map[types.NamespacedName]*setRollout
 	// written holds what Drover last wrote to each Machine, and to its Node, which may be before the first report: the revision of what the
 	// MachineSet declares, and for a Node which one it was and what was declared for it.
@@ -37,7 +37,7 @@ type machineEntry struct {
 // setRollout is the progress of one revision of what a MachineSet declares.
 type setRollout struct {
 	revision string
-	// started is when the revision was first observed; zero for one that existed when the process started.
+	// started is when the revision was first observed; zero if it existed when the process started.
 	started time.Time
 	// completed is whether the end of the rollout has been reported, or there was nothing to report.
 	completed bool
@@ -77,9 +77,9 @@ type report struct {
 type transition struct {
 	// first is whether the Machine had not been reported before, changed whether its state was another one.
 	first, changed bool
-	// remaining is whether the Machine was one of those that a rollout was for and had not reached.
+	// remaining is whether a roll-out concerned the Machine and had not reached it.
 	remaining bool
-	// onMachine are the problems that are new on this Machine, inSet those that are new in its MachineSet.
+	// onMachine are the problems that are new on this Machine. inSet are the problems that are new in its MachineSet.
 	onMachine, inSet []plan.Problem
 	// completed is whether this was the last Machine of a rollout.
 	completed bool
@@ -196,7 +196,7 @@ func (e *machineEntry) report(before *machineEntry, problems []plan.Problem) (ad
 	return added
 }
 
-// add counts a Machine for its MachineSet and returns those of its new problems that are new there.
+// add counts a Machine for its MachineSet. It returns the Machine's new problems that are also new in the MachineSet.
 func (t *tracker) add(machine types.NamespacedName, entry *machineEntry, problems []plan.Problem) (added []plan.Problem) {
 	current := t.rolloutOf(entry.set)
 	t.machines[machine] = entry
@@ -280,7 +280,7 @@ func (t *tracker) wasWritten(target plan.Target, machine types.NamespacedName, r
 	return ok && written == revision
 }
 
-// recordWrite records for which revision a Machine, or its Node, was written.
+// recordWrite records the revision that was written to a Machine, or to its Node.
 func (t *tracker) recordWrite(target plan.Target, machine types.NamespacedName, revision string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -39,7 +39,7 @@ func Kinds() []client.Object {
 	return []client.Object{&machinev1beta1.MachineSet{}, &machinev1beta1.Machine{}, &corev1.Node{}}
 }
 
-// Annotations are those that the caches of these kinds keep, with the number of bytes beyond which a value cannot be valid.
+// Annotations returns the annotations that the caches of these kinds keep, with the size in bytes beyond which a value cannot be valid.
 func Annotations() map[string]int {
 	limits := bounded.Annotations(history.AnnotationCause, plan.AnnotationConflictPolicy)
 	limits[ownership.AnnotationRecord], limits[plan.AnnotationSetOnceTaints] = ownership.MaxRecordBytes, 16<<10
@@ -137,8 +137,8 @@ func (r *Reconciler) setDeleted(ctx context.Context, queue watch.Queue, set *mac
 	r.tracker.forgetSet(key)
 }
 
-// machineSetToMachines returns every Machine that may belong to a MachineSet: those that it owns, and those without a controller that its selector
-// matches.
+// machineSetToMachines returns every Machine that may belong to a MachineSet: the Machines that it owns, and the Machines without a controller that
+// its selector matches.
 func (r *Reconciler) machineSetToMachines(ctx context.Context, set *machinev1beta1.MachineSet) (found []*machinev1beta1.Machine) {
 	machines, err := lookup.MachinesOfSet(ctx, r.cache, set.Namespace, set.UID)
 	if err != nil {

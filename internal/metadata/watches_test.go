@@ -55,7 +55,8 @@ func watched(t *testing.T, s *fixture) *informers {
 	return w
 }
 
-// watchedMachines returns a MachineSet of two Machines and one that it only selects, and a Machine of another MachineSet; m1 and m3 have Nodes.
+// watchedMachines returns a MachineSet of two Machines and a third Machine that it only selects, and a Machine of another MachineSet; m1 and m3 have
+// Nodes.
 func watchedMachines(t *testing.T) (*fixture, *informers, *machinev1beta1.MachineSet, *machinev1beta1.Machine, *corev1.Node) {
 	t.Helper()
 	set, other := setOf("a", blue), setOf("b", nil)

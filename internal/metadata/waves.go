@@ -44,7 +44,7 @@ type wavesState struct {
 	// reconciled is when the MachineSet was last reconciled, and interval how long after that it is reconciled again at the earliest.
 	reconciled time.Time
 	interval   time.Duration
-	// revision is that of what it declared then.
+	// revision identifies what it declared then.
 	revision string
 }
 
@@ -153,9 +153,9 @@ func hashOf(text string) uint64 {
 	return hash.Sum64()
 }
 
-// nodesOf returns the Nodes of a MachineSet, and the taints that are held back on any of them. It leaves out those that several Machines name, which
-// are not written, and those that have not got what is declared and do not get it, since they are paused for example: a kubelet must not make a wave
-// an empty one by that.
+// nodesOf returns the Nodes of a MachineSet, and the taints that are held back on any of them. It leaves out Nodes that several Machines name, which
+// are not written. It also leaves out Nodes that have not got what is declared and do not get it, for example because they are paused: otherwise a
+// kubelet could make a wave empty.
 func (w *waves) nodesOf(ctx context.Context, set *machineSet) (nodes []rollout.Node, held ownership.Keys, err error) {
 	machines := w.machineSetToMachines(ctx, set.MachineSet)
 	nodes, held = make([]rollout.Node, 0, len(machines)), ownership.Keys{}
@@ -257,7 +257,7 @@ func (w *waves) exists(ctx context.Context) func(types.UID) bool {
 		if known == nil {
 			var list machinev1beta1.MachineSetList
 			if err := w.cache.List(ctx, &list); err != nil {
-				// To keep the entry of one that is gone does no harm; without its entry a roll-out would begin again.
+				// It does no harm to keep the entry of a deleted MachineSet. Without its entry, a roll-out would begin again.
 				return true
 			}
 			known = sets.Set[types.UID]{}

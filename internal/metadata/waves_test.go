@@ -77,7 +77,7 @@ func (f *wavesFixture) advance(t *testing.T, after time.Duration) (written strin
 	return strings.Join(append(before, f.machines(t)...), " "), result
 }
 
-// machines reconciles the Machines, and returns the Nodes of those that were written.
+// machines reconciles the Machines, and returns the Nodes of the Machines that were written.
 func (f *wavesFixture) machines(t *testing.T) (written []string) {
 	t.Helper()
 	for _, machine := range []string{"m0", "m1", "m2", "m3"} {

@@ -253,7 +253,7 @@ func TestWaves_RecordRemovedAgainAndAgain(t *testing.T) {
 	t.Error("the last Node was never reached")
 }
 
-// TestWaves_ForgedRecord: nor does one that leaves a record which claims that all is as declared.
+// TestWaves_ForgedRecord: a kubelet does not hold up the others either if it leaves a record which claims that all is as declared.
 func TestWaves_ForgedRecord(t *testing.T) {
 	settings := oneAtATime()
 	settings.Pause = nil
@@ -299,7 +299,7 @@ func TestWaves_NewNodeWithSetOnceTaint(t *testing.T) {
 	f.must(t, "m4", "Machine/m4 Node/n4")
 }
 
-// TestWaves_PausedCanary: a Node of the first wave that a user pauses still counts among those that have become NotReady.
+// TestWaves_PausedCanary: if a user pauses a Node of the first wave, it still counts if it becomes NotReady.
 func TestWaves_PausedCanary(t *testing.T) {
 	settings := oneAtATime()
 	settings.Pause = nil
@@ -364,7 +364,7 @@ func TestNoExecute_RefusedWithoutNodeGroup(t *testing.T) {
 	}
 }
 
-// TestNoExecute_NodeGroupAllows: the decision of a NodeGroup goes before that of the configuration.
+// TestNoExecute_NodeGroupAllows: a NodeGroup's decision overrides the configuration.
 func TestNoExecute_NodeGroupAllows(t *testing.T) {
 	f := newWavesFixture(t, refuse())
 	const restricted = "node-restriction.kubernetes.io/pool"

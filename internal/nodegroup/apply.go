@@ -49,8 +49,8 @@ func (rc *reconciliation) apply(ctx context.Context, in *plan.Input, decision *p
 // guardsKnownAfter is how long after its start a process knows which guarded taints are held back.
 const guardsKnownAfter = 5 * time.Second
 
-// awaitGuards returns how long the status stays as a process before this one has written it, zero for no time: which guarded taints are held back is
-// found out again, by Nodes that are admitted, and meanwhile the Nodes would count as ones that are to be written.
+// awaitGuards returns how long to keep the status that a previous process has written; zero for no time. The reconciliations of admitted Nodes find
+// out again which guarded taints are held back. Meanwhile these Nodes would count as Nodes to write.
 func (rc *reconciliation) awaitGuards(in *plan.Input, decision *plan.Decision) time.Duration {
 	known, wait := &rc.group.Status, rc.state.begun.Add(guardsKnownAfter).Sub(rc.now)
 	isPending := func(n rollout.Node) bool {
@@ -65,7 +65,7 @@ func (rc *reconciliation) awaitGuards(in *plan.Input, decision *plan.Decision) t
 	return min(wait, controller.MinInterval)
 }
 
-// admit has the Nodes written that the roll-out has reached, and those that have left the group.
+// admit lets Drover write the Nodes that the roll-out has reached, and the Nodes that have left the group.
 func (rc *reconciliation) admit(in *plan.Input, decision *plan.Decision) {
 	wave := decision.Wave
 	if decision.Rollout.EndTime != nil {
@@ -129,7 +129,7 @@ func newlyIdle(before, after *v1alpha1.NodeGroupStatus) (reason, message string)
 	return ready.Reason, ready.Message
 }
 
-// hasEnded reports whether a roll-out that had begun has ended. One that has nothing to write ends when it begins.
+// hasEnded reports whether a roll-out that had begun has ended. A roll-out without anything to write ends when it begins.
 func hasEnded(before, after *v1alpha1.RolloutStatus) bool {
 	return before != nil && after != nil && before.Revision == after.Revision && before.EndTime == nil && after.EndTime != nil
 }

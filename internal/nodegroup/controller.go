@@ -1,8 +1,7 @@
-// Package nodegroup is the capability that keeps groups of Nodes as NodeGroups declare, on any cluster: what they carry, and in which waves a change
-// reaches them.
+// Package nodegroup is the capability that applies NodeGroups to groups of Nodes, on any cluster: what the Nodes carry, and the waves of each change.
 //
-// The reconciled object is the NodeGroup. A reconciliation observes the group and its Nodes, has package replacement replace outdated Machines and
-// package plan decide which Nodes a roll-out has reached, admits these for package nodes, which writes them, and writes the status.
+// The reconciled object is the NodeGroup. A reconciliation observes the group and its Nodes. It lets package replacement replace outdated Machines,
+// and package plan decide which Nodes a roll-out has reached. It admits these Nodes, so that package nodes writes them. It also writes the status.
 package nodegroup
 
 import (
@@ -87,7 +86,7 @@ type groupState struct {
 	// status was last tried.
 	reconciled, written time.Time
 	interval            time.Duration
-	// generation and annotations are those of the group that was reconciled then.
+	// generation and annotations belong to the group that was reconciled then.
 	generation  int64
 	annotations map[string]string
 	// own is the status as this process has read it first or written it last; nil for not known.
@@ -250,7 +249,7 @@ func (rc *reconciliation) replaceMachines(ctx context.Context) (replacementplan.
 	})
 }
 
-// reconcileMetadata observes what is left of the budget, plans and applies. The budget, for which others wait, comes before the lists of Pods, which
+// reconcileMetadata observes what is left of the budget, plans and applies. Others wait for the budget, so it comes before the lists of Pods, which
 // may take long.
 func (rc *reconciliation) reconcileMetadata(ctx context.Context, report replacementplan.Report) (out controller.Outcome) {
 	in, requeue := rc.input(report), &controller.Requeue{}

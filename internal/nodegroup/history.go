@@ -34,7 +34,7 @@ type historyState struct {
 
 // revisionState is what is known of the last revision of an object.
 type revisionState struct {
-	// generation is the one that is kept already, and limit how many earlier revisions are beside it.
+	// generation is the generation that is kept already, and limit how many earlier revisions are kept beside it.
 	generation int64
 	limit      int
 	// retry is when to try again after a failure, and problem what the last event has reported.

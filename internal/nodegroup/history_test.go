@@ -90,7 +90,8 @@ func (r *replaced) subjects() string {
 	return strings.Join(names, ", ")
 }
 
-// TestReconcile_HistoryOfMachineSetsThatAreGone: the history of a MachineSet goes after it, also of one that went while Drover did not run.
+// TestReconcile_HistoryOfMachineSetsThatAreGone: the history of a MachineSet is deleted after the MachineSet. This includes MachineSets that were
+// deleted while Drover did not run.
 func TestReconcile_HistoryOfMachineSetsThatAreGone(t *testing.T) {
 	group, stays, goes := newReplacing(), newSet(), newSet()
 	goes.Name, goes.UID = "goes", "uid-of-goes"

@@ -24,7 +24,7 @@ type observation struct {
 	group *members.Group
 	// groups are all of them.
 	groups []*members.Group
-	// nodes are those that the group selects, and those whose record names it.
+	// nodes are the Nodes that the group selects, and the Nodes whose record names it.
 	nodes []members.Assignment
 	// unseen reports that a Node may have the record of the group that nodes do not show yet.
 	unseen bool
@@ -75,7 +75,7 @@ func (rc *reconciliation) input(report replacementplan.Report) *plan.Input {
 	return in
 }
 
-// noteLeft has Nodes know since when they have been out of the group, and forgets those that have come back, or are gone.
+// noteLeft sets since when Nodes have been out of the group, and forgets Nodes that have come back or are gone.
 func (s *groupState) noteLeft(released []rollout.Node, now time.Time) {
 	left := make(map[string]time.Time, len(released))
 	for i := range released {
@@ -104,8 +104,8 @@ func (s *groupState) known(group *v1alpha1.NodeGroup) *v1alpha1.NodeGroup {
 	return &corrected
 }
 
-// decideMetadata decides what a Node is to carry: guarded taints count as ones that are to be set, unless they are held back or Pods did not leave in
-// time, and contended keys as ones that cannot be.
+// decideMetadata decides what a Node is to carry. Guarded taints count as taints to set, unless they are held back or Pods did not leave in time.
+// Contended keys count as keys that cannot be set.
 func (rc *reconciliation) decideMetadata(assignment *members.Assignment) metadataplan.GroupDecision {
 	in, trouble := assignment.Input(rc.options.Protected, rc.now), rc.Gate.Trouble(assignment.Node.Name)
 	in.Held, in.WithoutRecord = trouble.Held, true

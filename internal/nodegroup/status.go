@@ -100,7 +100,8 @@ func (rc *reconciliation) setStatus(after *v1alpha1.NodeGroupStatus, in *plan.In
 	}
 }
 
-// unavailable returns how many Nodes count as unavailable, and the budget; nil for a group without one, of which leases do not count.
+// unavailable returns how many Nodes count as unavailable, and the budget. The budget is nil for a group without one; leases do not count in such a
+// group.
 func (rc *reconciliation) unavailable(in *plan.Input) (unavailable int32, budget *int32) {
 	if in.Budget != nil {
 		return int32(in.Budget.Unavailable), new(int32(in.Budget.Limit)) //nolint:gosec // a cluster has fewer Nodes

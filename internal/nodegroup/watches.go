@@ -28,12 +28,12 @@ import (
 	"github.com/drover-io/drover/internal/watch"
 )
 
-// Kinds lists what the capability watches whether Machines are served or not; Own lists those of them that no other capability watches.
+// Kinds lists what the capability watches whether Machines are served or not. Own lists the kinds that no other capability watches.
 func Kinds() []client.Object {
 	return []client.Object{&v1alpha1.NodeGroup{}, &corev1.Node{}, &coordinationv1.Lease{}}
 }
 
-// Annotations are those that the caches of these kinds keep, with the number of bytes beyond which a value cannot be valid.
+// Annotations returns the annotations that the caches of these kinds keep, with the size in bytes beyond which a value cannot be valid.
 func Annotations() map[string]int {
 	return map[string]int{v1alpha1.AnnotationResume: bounded.MaxAnnotation, v1alpha1.AnnotationConfirm: 32 << 10}
 }
@@ -76,7 +76,7 @@ func (r *Reconciler) sources(cache ctrlcache.Cache) []source.Source {
 	}
 	if r.options.Machines() {
 		sources = append(sources,
-			// A MachineSet appears or goes, its template changes or how many Machines it has, or its labels, by which groups select MachineSets.
+			// A MachineSet appears or goes, or changes its template, its number of Machines, or its labels; groups select MachineSets by labels.
 			watch.Source(cache, &machinev1beta1.MachineSet{}, watch.Handler[*machinev1beta1.MachineSet]{
 				Created: r.setCreated, Updated: r.setUpdated, Deleted: r.setDeleted,
 			}),
@@ -240,7 +240,7 @@ func (r *Reconciler) nodeNameToGroups(ctx context.Context, name string) []reconc
 	return r.nodeToGroups(ctx, node)
 }
 
-// nodeToGroups returns the groups that select a Node, and the one that its record names, for each of several states of the Node.
+// nodeToGroups returns the groups that select a Node, and the group that its record names, for each of several states of the Node.
 func (r *Reconciler) nodeToGroups(ctx context.Context, states ...*corev1.Node) []reconcile.Request {
 	assignments, err := r.Finder.AssignStates(ctx, states...)
 	if err != nil {

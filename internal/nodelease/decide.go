@@ -1,5 +1,5 @@
-// Package nodelease controls who may disrupt a node. There is one lease per node, which every controller that drains, deletes or remediates the
-// node acquires first: those of Drover and those of the medik8s family (node-maintenance-operator, Node Health Check) alike.
+// Package nodelease controls who may disrupt a node. There is one lease per node. Every controller that drains, deletes or remediates the node
+// acquires it first. Both Drover's controllers and the medik8s family (node-maintenance-operator, Node Health Check) do so.
 //
 // The lease is a coordination.k8s.io/v1 Lease in the medik8s format: namespace medik8s-leases, name node-NAME, 3600 s, owned by its
 // Node so that it is deleted with it. Every write is guarded: when two controllers take over an expired lease, one of them gets a conflict.
@@ -87,7 +87,7 @@ func Decide(lease *coordinationv1.Lease, holder string, now time.Time) Step {
 		}
 		return Keep
 	case incomplete, now.Before(spec.RenewTime.Time), now.After(expiry(spec)):
-		// A renewal time in the future is that of a wrong clock; it must not block the node forever.
+		// If the renewal time is in the future, a wrong clock has set it; it must not block the node forever.
 		return TakeOver
 	}
 	return Wait

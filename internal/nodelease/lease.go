@@ -183,8 +183,8 @@ func (l *Leases) name(node string) string {
 	return l.NameOf(node)
 }
 
-// get returns a node's lease, nil when there is none. The error is a conflict while the cache does not show the last write of it: a decision on the
-// older version could leave a lease behind, or take over that of another holder.
+// get returns a node's lease, or nil if there is none. The error is a conflict while the cache does not show the last write of the lease: a decision
+// on the older version could leave a lease behind, or take over another holder's lease.
 func (l *Leases) get(ctx context.Context, node string) (*coordinationv1.Lease, error) {
 	if l.Written != nil {
 		pending, err := l.Written.Pending(ctx, l.name(node))
@@ -219,7 +219,7 @@ func (l *Leases) HeldByOther(ctx context.Context, node string) (*AlreadyHeldErro
 	return heldByOther(node, lease), nil
 }
 
-// IsHolder reports whether the lease of a node names this holder, also one that has expired.
+// IsHolder reports whether the lease of a node names this holder, even if the lease has expired.
 func (l *Leases) IsHolder(ctx context.Context, node string) (bool, error) {
 	lease, err := l.get(ctx, node)
 	return err == nil && lease != nil && HolderOf(lease) == l.Holder, err

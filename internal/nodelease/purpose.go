@@ -47,7 +47,7 @@ func (p Purpose) isOf(lease *coordinationv1.Lease) bool {
 	return of.Capability == p.Capability && of.Object == p.Object && of.UID == p.UID
 }
 
-// step corrects the next step of a holder: a lease of another purpose is written, and one that is valid for the time of a trial is not.
+// step corrects the next step of a holder. A lease of another purpose is written. A lease that stays valid for the time of a trial is not written.
 func (p Purpose) step(lease *coordinationv1.Lease, step Step, now time.Time) Step {
 	switch {
 	case step == Keep && p.says() && (!p.isOf(lease) || p.Group != "" && p.Group != PurposeOf(lease).Group):

@@ -16,7 +16,7 @@ import (
 // requests for a node.
 func Source(cache ctrlcache.Cache, requests func(ctx context.Context, node string) []reconcile.Request) source.Source {
 	add := func(ctx context.Context, queue watch.Queue, lease *coordinationv1.Lease) {
-		// The name of a lease has that of its Node in lower case, as Node names are.
+		// The name of a lease contains the name of its Node in lower case. Node names are in lower case anyway.
 		if node, ok := strings.CutPrefix(lease.Name, Name("")); ok {
 			queue.Add(watch.PriorityNormal, requests(ctx, node)...)
 		}

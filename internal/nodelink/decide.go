@@ -67,7 +67,7 @@ func (c *Candidates) byAddress(machine *machinev1beta1.Machine, node *corev1.Nod
 		node = found[0]
 	}
 	others := slices.DeleteFunc(contenders(machine, node, c.Others), func(other *machinev1beta1.Machine) bool {
-		// A guest reports the addresses of its Machine: with those of other Machines it must not keep them from their Nodes.
+		// A guest reports the addresses of its Machine. By reporting addresses of other Machines, it must not keep these Machines from their Nodes.
 		linked := c.Linked[other.UID]
 		return linked != nil && linked.UID != node.UID
 	})
@@ -102,8 +102,9 @@ func (c *Candidates) needsAddresses(machine *machinev1beta1.Machine) bool {
 	return len(c.free(c.ByID)) == 0 || c.Recorded != nil && c.Recorded.Spec.ProviderID != ProviderID(machine)
 }
 
-// Foreign reports whether a Node's providerID says that it is not the Machine's, whatever its addresses or an old nodeRef say: addresses are
-// reused. It is if it differs from the Machine's, or if it is that of another Machine. Others are Machines with the Node's providerID.
+// Foreign reports whether a Node's providerID says that the Node is not the Machine's, whatever its addresses or an old nodeRef say: addresses are
+// reused. The Node is foreign if its providerID differs from the Machine's, or if another Machine has the same providerID. Others are Machines with
+// the Node's providerID.
 func Foreign(machine *machinev1beta1.Machine, node *corev1.Node, others []*machinev1beta1.Machine) bool {
 	own, id := ProviderID(machine), node.Spec.ProviderID
 	if id == "" || own == id {

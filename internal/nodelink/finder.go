@@ -22,7 +22,7 @@ const (
 	indexIP = "nodelink.internalIP"
 )
 
-// Index adds the indexes that a Finder needs to the cache; it also needs that of lookup.Index. Call it before the informers start.
+// Index adds the indexes that a Finder needs to the cache. A Finder also needs the index of lookup.Index. Call it before the informers start.
 func Index(ctx context.Context, indexer client.FieldIndexer) error {
 	nodes := map[string]func(*corev1.Node) []string{
 		indexID: func(node *corev1.Node) []string { return some(node.Spec.ProviderID) },

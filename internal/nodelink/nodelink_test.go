@@ -150,7 +150,7 @@ func TestFinder_NodeOf(t *testing.T) {
 	}
 }
 
-// TestFinder_NodeOf_Addresses: kubelets write the addresses of their Nodes, and guests those of their Machines.
+// TestFinder_NodeOf_Addresses: kubelets write the addresses of their Nodes, and guests write the addresses of their Machines.
 func TestFinder_NodeOf_Addresses(t *testing.T) {
 	for name, c := range map[string]linkCase{
 		"linked, another one repeats the address": {

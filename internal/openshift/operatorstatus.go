@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// OperatorName is the ClusterOperator by which OpenShift's update waits for the operator that makes the Machines:
+// OperatorName is the name of a ClusterOperator. OpenShift's update waits for it, because it stands for the operator that makes the Machines:
 // https://github.com/openshift/api/blob/master/config/v1/types_cluster_operator.go
 const OperatorName = "machine-api"
 
@@ -32,7 +32,7 @@ const (
 type Report struct {
 	// Client reads from the API server itself, and knows the kinds of config.openshift.io.
 	Client client.Client
-	// Version is that of the release which is to be reported; an update of OpenShift waits until it is the new one.
+	// Version is the version of the release to report. An update of OpenShift waits until it is the new version.
 	Version string
 	// Namespace is where the Machines are; empty for all.
 	Namespace string

@@ -40,8 +40,8 @@ type certificates interface {
 	Ready(ctx context.Context) error
 }
 
-// addAdmission serves the webhooks of NodeMaintenance, of both groups, on every replica: one that stands by answers as well. It returns
-// what /readyz has to look at.
+// addAdmission serves the webhooks of NodeMaintenance, of both groups, on every replica. A replica that stands by answers as well. It returns what
+// /readyz has to look at.
 func addAdmission(mgr manager.Manager, cm *capabilityManager, settings *v1alpha1.DroverConfiguration) ([]check, error) {
 	groups := maintenance.Groups()
 	on := false

@@ -21,7 +21,7 @@ type apiCheck struct {
 	mu     sync.Mutex
 	asked  time.Time
 	last   error
-	// version is that of the API server; empty until it is known.
+	// version is the version of the API server; empty until it is known.
 	version string
 	// lacks is what that version lacks; empty for nothing.
 	lacks string

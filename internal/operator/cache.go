@@ -76,7 +76,7 @@ func newMapper() meta.RESTMapper {
 	return mapper
 }
 
-// Kinds of which only the metadata is read. crdKind is what the capability manager watches.
+// Kinds whose metadata alone is read. The capability manager watches crdKind.
 var (
 	crdKind           = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
 	daemonSetKind     = appsv1.SchemeGroupVersion.WithKind("DaemonSet")
@@ -94,8 +94,8 @@ func metadataOf(kind schema.GroupVersionKind) *metav1.PartialObjectMetadata {
 func cacheOptions(namespace string, makesMachines bool) cache.Options {
 	var within fields.Selector
 	if namespace != "" {
-		// This makes the requests those of the namespace, and keeps the cache a plain one: a cache of several namespaces asks on every
-		// read whether the kind has namespaces at all.
+		// This limits the requests to the namespace, and keeps the cache a plain one: a cache of several namespaces asks on every read whether the kind has
+		// namespaces at all.
 		within = fields.OneTermEqualSelector("metadata.namespace", namespace)
 	}
 	trimNodes, trimMachines, trimSets := trim(compact.Node), trim(trimMachine), trim(keepLabels(trimMachineSet))

@@ -43,7 +43,7 @@ const (
 	stateOff      = "off"
 	stateStarting = "filling caches"
 	stateStandby  = "standing by"
-	// stateCatchingUp is that of a new leader until its caches show what was written before it.
+	// stateCatchingUp is the state of a new leader until its caches show what was written before it led.
 	stateCatchingUp = "catching up"
 	stateRunning    = "running"
 )
@@ -56,15 +56,15 @@ const (
 	recheck = time.Second
 	// settlePeriod is how long the resources are checked again after the last change of a CRD: a resource is served a moment after its CRD exists.
 	settlePeriod = 15 * time.Second
-	// blockedInterval is how often the manager checks whether a capability is blocked, for which there is no event.
+	// blockedInterval is how often the manager checks whether a capability is blocked. No event reports that.
 	blockedInterval = time.Minute
 	// fillLimit is for how long a capability that fills its caches keeps the replica from being ready. What keeps it from starting for longer, such as a
 	// missing permission, concerns it alone: the others run, and the webhook needs a replica that is ready.
 	fillLimit = 2 * time.Minute
 )
 
-// capabilityManager starts capabilities when their CRDs are served and stops them when they are gone. It runs on every replica, so that
-// one that stands by has its caches full when it takes over.
+// capabilityManager starts capabilities when their CRDs are served and stops them when they are gone. It runs on every replica, so that the caches of
+// a standby replica are full when it takes over.
 type capabilityManager struct {
 	capabilities []capability
 	cache        ctrlcache.Cache
@@ -341,8 +341,8 @@ func (s *capabilityManager) fill(ctx context.Context, c capability) error {
 	return nil
 }
 
-// release drops the caches that a capability had for itself: those of kinds that may not be served any more. What another one reads stays,
-// with that one's watches and indexes on it; when that one stops, too, it drops it.
+// release drops the caches that only this capability used: their kinds may not be served any more. If another capability reads a cache, it stays,
+// with the other capability's watches and indexes on it. When that capability stops, too, it drops the cache.
 func (s *capabilityManager) release(ctx context.Context, c capability, group map[string]*running) {
 	for _, kind := range c.own {
 		if s.inUse(kind, group) {

@@ -67,7 +67,7 @@ type informers struct {
 
 	mu      sync.Mutex
 	missing error
-	// full, when set, is closed once the caches are full; until then GetInformer waits, as that of a real cache does.
+	// full, when set, is closed once the caches are full. Until then GetInformer waits, like GetInformer of a real cache.
 	full    chan struct{}
 	dropped []string
 }
@@ -399,7 +399,7 @@ func TestVersionsAreReadBeforeTheCachesFill(t *testing.T) {
 				another := p.capabilities[0]
 				another.name = "another"
 				p.capabilities = append(p.capabilities, another)
-				// A second passes between the steps, so that those of both capabilities are together.
+				// A second passes between the steps, so that each step happens for both capabilities before the next one.
 				step := func(word string) { p.note(word); time.Sleep(time.Second) }
 				prepare := func(context.Context) error { step("prepare"); return nil }
 				p.capabilities[0].prepare, p.capabilities[1].prepare = prepare, prepare

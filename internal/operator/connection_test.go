@@ -15,7 +15,8 @@ import (
 	"github.com/drover-io/drover/internal/undecodable"
 )
 
-// TestOwnConnection: requests of one client share a connection, and those of a configuration with its own do not use that of the others.
+// TestOwnConnection: requests of one client share a connection. Requests of a configuration with its own connection do not use the connection of the
+// others.
 func TestOwnConnection(t *testing.T) {
 	var mu sync.Mutex
 	connections := map[string]sets.Set[string]{}

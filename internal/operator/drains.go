@@ -33,13 +33,13 @@ type builder struct {
 	recorder  record.EventRecorder
 	settings  *v1alpha1.DroverConfiguration
 	providers []provider.Provider
-	// indexes are those of the cache.
+	// indexes are the indexes of the cache.
 	indexes *indexes
 	// leases are Drover's own writes of node leases that the cache may not show yet.
 	leases *expectations.Owned
 	// linking reports that Drover creates the Machines in this cluster, and so has to name them on their Nodes. linked receives when that changes.
 	linking atomic.Bool
-	// others reports that machine-api-operator creates them.
+	// others reports that machine-api-operator creates the Machines.
 	others atomic.Bool
 	linked chan struct{}
 	// limiter bounds the rate at which metadata of Nodes is written, for MachineSets and NodeGroups.
@@ -47,7 +47,7 @@ type builder struct {
 	// pages reads Pods from the API server, for all NodeGroups.
 	pages *pages.Reader
 
-	// budgets are those of NodeGroups, groups knows which Nodes these have. budgets is nil where NodeGroups are not enabled.
+	// budgets are the budgets of NodeGroups, and nil if NodeGroups are not enabled. groups knows which Nodes they have.
 	budgets *disruption.Budgets
 	groups  *membership
 	// absent are the kinds of remediation requests that are not served.

@@ -69,7 +69,7 @@ type renewals struct {
 
 	period, deadline time.Duration
 	clock            clock.PassiveClock
-	// record is the last one that was written, at a time of a clock that does not jump. The time is zero after a failure.
+	// record is the last written record, and at the time of that write, on a clock that does not jump. The time is zero after a failure.
 	record resourcelock.LeaderElectionRecord
 	at     time.Time
 	// renewed is when the last write succeeded, zero before the first. holder is who had the lease when it was read last.
@@ -105,7 +105,7 @@ func (r *renewals) Update(ctx context.Context, record resourcelock.LeaderElectio
 	}
 	last := r.record
 	last.RenewTime = record.RenewTime
-	// Attempts are not made at exact times: one that is early by less than half of the time between two of them renews.
+	// Attempts are not made at exact times. An attempt still renews if it comes early by less than half of the time between two attempts.
 	if !r.at.IsZero() && last == record && r.clock.Since(r.at) < r.period-r.period/(2*attempts) {
 		return nil
 	}

@@ -93,7 +93,7 @@ func TestEndpoint_BoundsTheRequestsOfAClient(t *testing.T) {
 	}
 }
 
-// The requests that wait for their turn end with their callers, and the pace is that of all clients together.
+// The requests that wait for their turn end with their callers. All clients together share one pace.
 func TestLimitedHandler_Paces(t *testing.T) {
 	served := 0
 	handler := newLimitedHandler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served++ }),

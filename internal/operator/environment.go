@@ -21,8 +21,8 @@ import (
 	"github.com/drover-io/drover/provider"
 )
 
-// serving returns the providers that serve Machines, of those that the program has. A name that no provider has is an error, as are options for one
-// that does not serve.
+// serving returns the providers of the program that serve Machines. A name that no provider has is an error. So are options for a provider that does
+// not serve.
 func serving(all []provider.Provider, machines v1alpha1.Machines) ([]provider.Provider, error) {
 	var known []string
 	for _, p := range all {

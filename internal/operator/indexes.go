@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// indexes makes each index of the cache once in the life of the informer that it is on: capabilities come and go, and an informer takes no
-// index for a second time. Reads by an index are those of all namespaces; List with a namespace finds nothing.
+// indexes makes each index of the cache once in the life of its informer: capabilities come and go, and an informer takes no index for a second time.
+// A read by an index covers all namespaces; List with a namespace finds nothing.
 type indexes struct {
 	cache ctrlcache.Informers
 
@@ -51,8 +51,8 @@ func (i *indexes) IndexField(ctx context.Context, object client.Object, field st
 
 // How the cache of controller-runtime finds objects by a field: the name of the index, and the key of objects of all namespaces
 // (https://github.com/kubernetes-sigs/controller-runtime/blob/v0.25.1/pkg/cache/internal/cache_reader.go). Its own IndexField also keeps a key for
-// the namespace of each object: twice the memory, and an informer updates an index of two keys at each event, which it skips for one that stays the
-// same.
+// the namespace of each object. That takes twice the memory. An informer also updates an index of two keys at each event; it skips an index whose
+// single key stays the same.
 const (
 	indexName     = "field:"
 	allNamespaces = "__all_namespaces/"

@@ -29,7 +29,7 @@ type informerFactory struct {
 	scheme *runtime.Scheme
 	config *rest.Config
 	codecs serializer.CodecFactory
-	// http sends the requests of all custom resources but the watch of Machines, of which there are many: it has a connection of its own.
+	// http sends the requests of all custom resources, except the watch of Machines. Machines are numerous, so their watch has a connection of its own.
 	http    *http.Client
 	options cache.Options
 	tracker *undecodable.Tracker
@@ -102,7 +102,7 @@ func (f *informerFactory) client(gvk schema.GroupVersionKind, config *rest.Confi
 	return apiutil.RESTClientForGVK(gvk, true, false, config, f.codecs, http)
 }
 
-// namespaceOf returns the namespace to which the cache of a kind is limited; empty for all.
+// namespaceOf returns the namespace that the cache of a kind is limited to; empty for all.
 func (f *informerFactory) namespaceOf(kind client.Object) string {
 	for object, by := range f.options.ByObject {
 		if by.Field != nil && reflect.TypeOf(object) == reflect.TypeOf(kind) {

@@ -17,10 +17,11 @@ import (
 	"github.com/drover-io/drover/internal/undecodable"
 )
 
-// listingCache is a cache that lists the kinds of which there are thousands, or which every reconciliation lists, without reflection. The List of
+// listingCache is a cache that lists, without reflection, the kinds that have thousands of objects or that every reconciliation lists. The List of
 // controller-runtime makes an object for each list to find out its kind, and a second list of objects, and then sets each item by reflection
-// (https://github.com/kubernetes-sigs/controller-runtime/blob/v0.25.1/pkg/cache/internal/cache_reader.go): for the Machine of a Node, which three
-// controllers look up at each event, that is 1.9 kB and the most of the time. As in the whole cache, items share what they refer to with it.
+// (https://github.com/kubernetes-sigs/controller-runtime/blob/v0.25.1/pkg/cache/internal/cache_reader.go). Three controllers look up the Machine of a
+// Node at each event; with controller-runtime's List, that would allocate 1.9 kB and take most of the time. As in the whole cache, items share what
+// they refer to with it.
 type listingCache struct {
 	cache.Cache
 
@@ -56,8 +57,8 @@ var (
 	ofMaintenanceKubevirt = &kubevirt.NodeMaintenance{}
 )
 
-// Get reads an object. An undecodable.Error is for one that could not be decoded, so that no reconciliation that needs it goes on;
-// what is known of the object is read all the same.
+// Get reads an object. If it could not be decoded, Get returns an undecodable.Error, so that no reconciliation that needs it goes on; what is known
+// of the object is read all the same.
 func (c listingCache) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
 	if err := c.Cache.Get(ctx, key, object, options...); err != nil {
 		return err

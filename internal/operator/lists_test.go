@@ -68,7 +68,7 @@ func fullMachines() []client.Object {
 	return []client.Object{fullMachine(), other}
 }
 
-// TestListingCache_ListsAsControllerRuntime: whatever the options, the items are those of controller-runtime's cache.
+// TestListingCache_ListsAsControllerRuntime: whatever the options, the items are the same as from controller-runtime's cache.
 func TestListingCache_ListsAsControllerRuntime(t *testing.T) {
 	cases := map[string]struct {
 		options []client.ListOption
@@ -160,7 +160,7 @@ func quietCacheOptions(t testing.TB) cache.Options {
 	return options
 }
 
-// TestListingCache_Kinds: every kind that is listed without reflection is that of its list.
+// TestListingCache_Kinds: every list that is made without reflection equals controller-runtime's list.
 func TestListingCache_Kinds(t *testing.T) {
 	meta := fullMeta("m")
 	listing := cacheOf(t, &corev1.Node{ObjectMeta: meta}, &machinev1beta1.Machine{ObjectMeta: meta},
@@ -187,7 +187,8 @@ func TestListingCache_Kinds(t *testing.T) {
 	}
 }
 
-// TestListingCache_Options: the cache is one that listingCache can read directly: of all namespaces, without copies, with an informer for each kind.
+// TestListingCache_Options: listingCache can read the cache directly: the cache has all namespaces, makes no copies, and has an informer for each
+// kind.
 func TestListingCache_Options(t *testing.T) {
 	options := cacheOptions("", false)
 	if options.DefaultUnsafeDisableDeepCopy == nil || !*options.DefaultUnsafeDisableDeepCopy || options.ReaderFailOnMissingInformer ||
@@ -201,7 +202,7 @@ func TestListingCache_Options(t *testing.T) {
 	}
 }
 
-// BenchmarkListingCache compares the search for a Machine that is not there with that of controller-runtime.
+// BenchmarkListingCache searches for a Machine that does not exist, with listingCache and with controller-runtime.
 func BenchmarkListingCache(b *testing.B) {
 	listing := cacheOf(b, fullMachines()...)
 	for name, from := range map[string]client.Reader{"drover": listing, "controller-runtime": listing.Cache} {

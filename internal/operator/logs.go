@@ -44,7 +44,7 @@ func (l lazyFields) With(fields []zapcore.Field) zapcore.Core {
 // maxEntry is how long an entry of the log can be, in bytes. A caller of the webhook can have it log what it has refused, which may have some MiB.
 const maxEntry = 16 << 10
 
-// cutLines writes entries of a log, and of one that is too long its beginning. zap writes each entry in one piece.
+// cutLines writes entries of a log. Of an entry that is too long, it writes the beginning. zap writes each entry in one piece.
 type cutLines struct{ out io.Writer }
 
 // Write writes an entry.
@@ -60,7 +60,8 @@ func (c cutLines) Write(entry []byte) (int, error) {
 	return len(entry), err
 }
 
-// warnings logs what the API server warns of, but for the one thing that cannot be helped: the finalizer's name is that of machine-api-operator.
+// warnings logs the warnings of the API server, except a warning that cannot be helped: the finalizer of a NodeMaintenance has the same name as in
+// node-maintenance-operator.
 type warnings struct{}
 
 // HandleWarningHeaderWithContext implements rest.WarningHandlerWithContext.

@@ -119,7 +119,7 @@ func (b *builder) runMachineSets(ctx context.Context, group *errgroup.Group, met
 	})
 }
 
-// checkOptions returns the options of MachineHealthChecks, with the limits of those that have none themselves.
+// checkOptions returns the options of MachineHealthChecks. Its limits apply to MachineHealthChecks that have none themselves.
 func (b *builder) checkOptions(live client.Client, dependencies *machine.Dependencies) healthcheck.Options {
 	r := &b.settings.Machines.Remediation
 	return healthcheck.Options{

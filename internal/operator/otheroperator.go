@@ -28,7 +28,7 @@ type otherOperator struct {
 	role       string
 }
 
-// machineAPIOperator is the operator that creates Machines, autoscalerOperator that of MachineAutoscalers.
+// machineAPIOperator is the operator that creates Machines. autoscalerOperator is the operator of MachineAutoscalers.
 func machineAPIOperator() otherOperator {
 	return otherOperator{
 		capability: machinesName, operator: "machine-api-operator", role: "config/machines",

@@ -11,12 +11,12 @@ import (
 const (
 	// maxRecheck bounds the back-off between two questions that the API server fails to answer.
 	maxRecheck = 30 * time.Second
-	// confirmDenied is for how long the API server has to deny a request before Drover takes the permission to be missing: one that has just
-	// started denies everything until its authorizer has read the Roles and their bindings.
+	// confirmDenied is for how long the API server has to deny a request before Drover concludes that the permission is missing: an API server that has
+	// just started denies everything until its authorizer has read the Roles and their bindings.
 	confirmDenied = 30 * time.Second
 )
 
-// backoff returns how long to wait after so many failures in a row, the first of which is 1.
+// backoff returns how long to wait after so many failures in a row. The first failure is 1.
 func backoff(failures int) time.Duration {
 	// More doublings than these exceed the maximum.
 	return min(recheck<<min(failures-1, 5), maxRecheck)
@@ -42,8 +42,8 @@ func (f *failures) add(err error, now time.Time) (confirmed bool) {
 	return now.Sub(f.denied) >= confirmDenied
 }
 
-// recordFailure records that the API server failed to say whether a capability may run. One that has been started goes on, with its caches; one that
-// has not counts as without permission once a denial is confirmed. It returns how soon to ask again.
+// recordFailure records that the API server failed to say whether a capability may run. A started capability goes on, with its caches. A capability
+// that has not started counts as without permission once a denial is confirmed. It returns how soon to ask again.
 func (s *capabilityManager) recordFailure(ctx context.Context, name string, err error, started bool) time.Duration {
 	f := s.failures[name]
 	if f == nil {

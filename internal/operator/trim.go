@@ -24,8 +24,8 @@ import (
 	"github.com/drover-io/drover/internal/upgrade"
 )
 
-// cachedAnnotations are the annotations that Drover reads from its cache, with the number of bytes beyond which a value cannot be valid. Those of
-// Nodes, Pods and MachineConfigPools are not among them: see compact.Node, engine.TrimPod and upgrade.TrimPool.
+// cachedAnnotations are the annotations that Drover reads from its cache. The number is the size in bytes beyond which a value cannot be valid.
+// Annotations of Nodes, Pods and MachineConfigPools are not among them: see compact.Node, engine.TrimPod and upgrade.TrimPool.
 var cachedAnnotations = allOf(bounded.Annotations(paused.Annotation, paused.ClusterAPIAnnotation),
 	map[string]int{undecodable.Annotation: undecodable.MaxValue}, machineapi.Annotations(), machine.Annotations(), machineset.Annotations(),
 	healthcheck.Annotations(), metadata.Annotations(), nodegroup.Annotations(), upgrade.Annotations())
@@ -108,7 +108,7 @@ func trimMachine(machine *machinev1beta1.Machine) {
 	}
 }
 
-// setAnnotations are those of MachineSets alone.
+// setAnnotations are the annotations that the cache keeps of MachineSets alone.
 var setAnnotations = machineapi.SetAnnotations()
 
 // trimMachineSetMeta drops the annotations of a MachineSet that Drover does not read.
@@ -127,7 +127,7 @@ func trimMachineSet(set *machinev1beta1.MachineSet) {
 	set.Spec.Template.Spec.ProviderSpec.Value = nil
 }
 
-// keepLabels is a transform of MachineSets that keeps their labels, by which NodeGroups select them.
+// keepLabels is a transform of MachineSets that keeps their labels, because NodeGroups select MachineSets by labels.
 func keepLabels(drop func(*machinev1beta1.MachineSet)) func(*machinev1beta1.MachineSet) {
 	return func(set *machinev1beta1.MachineSet) {
 		labels := set.Labels

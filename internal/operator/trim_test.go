@@ -39,7 +39,7 @@ import (
 	"github.com/drover-io/drover/internal/upgrade"
 )
 
-// cachedKinds are those of all capabilities.
+// cachedKinds are the kinds of all capabilities.
 func cachedKinds() []client.Object {
 	kinds := slices.Concat(metadata.Kinds(), machine.Kinds(), machineset.Kinds(), healthcheck.Kinds(), upgrade.Kinds())
 	for _, group := range maintenance.Groups() {
@@ -118,7 +118,7 @@ func TestTrimBudget_KeepsWhatDecides(t *testing.T) {
 	}
 }
 
-// TestTrimBudget_LongSelector: a tenant's selector is as long as a request can be. One that people write is kept.
+// TestTrimBudget_LongSelector: a tenant's selector is as long as a request can be. A selector that people write is kept.
 func TestTrimBudget_LongSelector(t *testing.T) {
 	selectorOf := func(values int) *metav1.LabelSelector {
 		in := metav1.LabelSelectorRequirement{Key: "app", Operator: metav1.LabelSelectorOpIn}

@@ -14,9 +14,9 @@ var kubeletLabels = []string{
 }
 
 // NodeRestricted reports whether the admission plugin NodeRestriction keeps a kubelet from changing an entry of its own Node: every taint, and the
-// labels below kubernetes.io and k8s.io but for those that describe the machine. A kubelet can write annotations, and so the record on its
-// Node: such an entry is removed only where the record on the Machine, which a kubelet cannot write, names it too.
-// See https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers/#noderestriction
+// labels below kubernetes.io and k8s.io, except labels that describe the machine. A kubelet can write annotations, and so the record on its Node.
+// Therefore such an entry is removed only if the record on the Machine, which a kubelet cannot write, names it too. See
+// https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers/#noderestriction
 func NodeRestricted(kind Kind, key string) bool {
 	switch kind {
 	case Taint:

@@ -106,7 +106,7 @@ type story struct {
 	policy        Policy
 	// mine is kept by hand, not from the record: keys that were as declared after the last pass.
 	mine Keys
-	// declared are all keys that were ever declared, written those that a hostile record ever named.
+	// declared are all keys that were ever declared. named are all keys that a hostile record ever named.
 	declared, named Keys
 	// removed is what passes took away, for the writer with the stale cache.
 	removed map[string]string

@@ -64,7 +64,7 @@ func ownKeys() Protected {
 // DefaultProtected returns the keys that metadata never sets or removes unless the configuration says otherwise.
 func DefaultProtected() Protected { return NewProtected(Protected{}, Protected{}) }
 
-// NewProtected returns the built-in patterns with those of added, and without those of removed. Drover's own keys are always protected.
+// NewProtected returns the built-in patterns, plus the patterns of added, minus the patterns of removed. Drover's own keys are always protected.
 func NewProtected(added, removed Protected) Protected {
 	system := systemKeys()
 	return Protected{

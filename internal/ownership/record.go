@@ -73,8 +73,8 @@ type Record struct {
 	// Section holds the keys that came from the MachineSet.
 	Section
 	// Machine holds, in the record of a Node, the keys that only its Machine has. In the record of a Machine it holds the restricted keys
-	// (see NodeRestricted) that its Node may have and that Section does not name: the Machine's own, and those that the MachineSet no longer
-	// declares. It confirms there what the record of the Node says.
+	// (see NodeRestricted) that its Node may have and that Section does not name: the Machine's own, and the keys that the MachineSet no longer
+	// declares. There it confirms what the record of the Node says.
 	Machine *Section `json:"machine,omitempty"`
 	// Once names the taints that were set once, and are not owned.
 	Once Keys `json:"once,omitempty"`
@@ -96,7 +96,7 @@ type Timeout struct {
 	Attempts int `json:"attempts"`
 	// Retry is when the next attempt may begin, in seconds since 1970.
 	Retry int64 `json:"retry"`
-	// Pod is one that was left, as namespace/name.
+	// Pod is a Pod that was left, as namespace/name.
 	Pod string `json:"pod,omitempty"`
 }
 

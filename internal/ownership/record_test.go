@@ -67,7 +67,8 @@ func TestParseRecord(t *testing.T) {
 	}
 }
 
-// TestParseGroupRecord: the record of a NodeGroup is read like that of a MachineSet, and an error names the annotation that a user has to correct.
+// TestParseGroupRecord: the record of a NodeGroup is read like the record of a MachineSet, and an error names the annotation that a user has to
+// correct.
 func TestParseGroupRecord(t *testing.T) {
 	text := fullRecord().Format()
 	if record, err := ParseGroupRecord(text); err != nil || record.Format() != text {

@@ -49,9 +49,10 @@ type Input struct {
 	Protected func(key string) bool
 	// Inherited reports keys whose live value is known to have been copied from the declaring side although no record names them.
 	Inherited func(key string) bool
-	// Skip reports keys that are left as they are for now: neither set, removed, nor disowned. One that is as declared is owned nevertheless.
+	// Skip reports keys that are left as they are for now: neither set, removed, nor disowned. A skipped key whose live value is as declared is owned
+	// nevertheless.
 	Skip func(key string) bool
-	// NeedsConfirmation reports keys for which Owned and Released are not reason enough to remove or overwrite them; nil is none.
+	// NeedsConfirmation reports keys whose entry in Owned or Released is not enough to remove or overwrite them; nil is none.
 	NeedsConfirmation func(key string) bool
 	// Disown reports owned keys that are not owned any more, without being removed.
 	Disown func(key string) bool
@@ -120,8 +121,8 @@ type merger struct {
 	out Result
 }
 
-// decideDeclared decides a key that is declared now. One that is live as declared is owned, even when it is skipped: that needs no write, and
-// otherwise it would stay when it is no longer declared.
+// decideDeclared decides a key that is declared now. A key whose live value is as declared is owned, even when it is skipped: that needs no write,
+// and otherwise the key would stay when it is no longer declared.
 func (m *merger) decideDeclared(key, desired string) {
 	live, present := m.in.Live[key]
 	asDeclared := present && live == desired
@@ -150,7 +151,7 @@ func (m *merger) mayChange(key, live string) bool {
 	return recorded && !is(m.in.NeedsConfirmation, key) || is(m.in.Inherited, key) || m.in.Policy == Adopt
 }
 
-// wasRestored reports whether a live value is one that Drover removed recently and a writer with a stale cache restored.
+// wasRestored reports whether Drover removed a live value recently and a writer with a stale cache restored it.
 func (m *merger) wasRestored(key, live string) bool {
 	release, ok := m.in.Released[key]
 	return ok && release.Value == live && m.isRecent(release)

@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// size is how many objects a page has, and atOnce how many pages a Reader keeps at the same time. Pods are of any size up to that of a request, and
-// any tenant can create them: this bounds what they take of the operator's memory.
+// size is how many objects a page has, and atOnce how many pages a Reader keeps at the same time. A Pod may be as large as a request, and any tenant
+// can create Pods: this bounds how much of the operator's memory they take.
 const size, atOnce = 50, 2
 
 // Reader reads from the API server. It is safe for concurrent use.

@@ -30,7 +30,7 @@ func (b *Builder) Set(path string, value any) { b.add("add", path, value) }
 // Remove drops a value that is there.
 func (b *Builder) Remove(path string) { b.add("remove", path, nil) }
 
-// Test makes the patch fail unless the value is this one; nil is for one that is absent.
+// Test makes the patch fail unless the value is this one; with nil, it fails unless the value is absent.
 func (b *Builder) Test(path string, value any) { b.add("test", path, value) }
 
 // TestEntry makes the patch fail unless an entry of a map is as it was seen.

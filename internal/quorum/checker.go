@@ -14,7 +14,7 @@ import (
 const labelRole = "machine.openshift.io/cluster-api-machine-role"
 
 // MissingNode returns what to check for a control-plane Machine whose Node is gone: its instance may still run a working member of etcd. It is nil
-// for other Machines, and for one that never had a Node.
+// for other Machines, and for a Machine that never had a Node.
 func (g *Guard) MissingNode(machine *machinev1beta1.Machine) *corev1.Node {
 	role, ref := machine.Labels[labelRole], machine.Status.NodeRef
 	if ref == nil || !nodestate.IsControlPlane(machine.Spec.Labels) && role != "master" && role != "control-plane" {

@@ -32,7 +32,7 @@ func staticPod(namespace, name, node string, changes ...func(*corev1.Pod)) *core
 	return pod
 }
 
-// labelled are three members of the control plane, of which one is not ready, and two workers with its label.
+// labelled are three members of the control plane and two workers with its label. One of the members is not ready.
 func labelled() []client.Object {
 	down := controlPlane("c", nodestate.LabelControlPlane)
 	down.Status.Conditions = nil

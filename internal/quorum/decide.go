@@ -119,8 +119,8 @@ func guardSelector(budget *policyv1.PodDisruptionBudget) (labels.Selector, error
 	return selector, nil
 }
 
-// decideGuards returns why a node cannot be spared while no disruption is allowed; empty when it can: its own guard pod is the one that is disrupted
-// already, or it has none.
+// decideGuards returns why a node cannot be spared while no disruption is allowed. It returns an empty text if the node can be spared: the node's own
+// guard pod is disrupted already, or the node has no guard pod.
 func decideGuards(name string, guards []corev1.Pod) string {
 	for i := range guards {
 		if guards[i].Spec.NodeName != name {

@@ -72,7 +72,7 @@ func LabelUses(changes []LabelChange, pods []*corev1.Pod, volumes []*corev1.Pers
 	return uses
 }
 
-// RequiresLabels reports whether a Pod runs on a Node of which it has required something.
+// RequiresLabels reports whether a Pod runs on a Node and has requirements on the Node.
 func RequiresLabels(pod *corev1.Pod) bool {
 	finished := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 	return pod.Spec.NodeName != "" && !finished && len(podRequirements(pod)) > 0
@@ -118,7 +118,7 @@ func (c *LabelChange) breaks(requirements []requirement, changed []string) []str
 	return slices.Sorted(maps.Keys(named))
 }
 
-// keys returns those of the keys that the requirement names.
+// keys returns which of some keys the requirement names.
 func (r requirement) keys(among []string) []string {
 	var named []string
 	for i := range r {
@@ -149,7 +149,7 @@ func (r requirement) parse() (out parsed) {
 	return out
 }
 
-// parseExpressions parses expressions. One that is invalid, which the API server rejects, matches nothing.
+// parseExpressions parses expressions. An invalid expression, which the API server rejects, matches nothing.
 func parseExpressions(expressions []corev1.NodeSelectorRequirement) (out []*labels.Requirement, valid bool) {
 	for i := range expressions {
 		requirement, err := labels.NewRequirement(expressions[i].Key, operators[expressions[i].Operator], expressions[i].Values)
@@ -170,7 +170,7 @@ func (p parsed) matches(node string, set labels.Set) bool {
 	})
 }
 
-// operators are those of labels by those of Nodes:
+// operators maps the operators of Node selectors to the operators of label selectors:
 // https://github.com/kubernetes/kubernetes/blob/v1.37.1/staging/src/k8s.io/component-helpers/scheduling/corev1/nodeaffinity/nodeaffinity.go
 var operators = map[corev1.NodeSelectorOperator]selection.Operator{
 	corev1.NodeSelectorOpIn: selection.In, corev1.NodeSelectorOpNotIn: selection.NotIn, corev1.NodeSelectorOpExists: selection.Exists,

@@ -73,8 +73,8 @@ func (n *Node) released() *LabelChange {
 	return change
 }
 
-// UnconfirmedLabels returns, by Node, the keys of the labels that go or get another value, and for which the roll-out waits if anything requires them
-// as they are.
+// UnconfirmedLabels returns, by Node, the keys of the labels that go or get another value. The roll-out waits for a confirmation if anything requires
+// these labels as they are.
 func (in *Input) UnconfirmedLabels() map[string][]string {
 	confirmed, keys := in.confirmed(), map[string][]string{}
 	for _, change := range in.LostLabels() {
@@ -123,7 +123,7 @@ func (in *Input) confirmTime() time.Time {
 	return at
 }
 
-// startTime returns when the roll-out of the declaration began; now for one that begins.
+// startTime returns when the roll-out of the declaration began; now if it begins.
 func (in *Input) startTime() time.Time { return in.rollout().StartTime.Time }
 
 // unconfirmed says which labels keep the roll-out from beginning, or Nodes that have left the group from being released, before a user confirms that

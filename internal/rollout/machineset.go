@@ -8,7 +8,8 @@ import (
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 )
 
-// DecideMachineSet is Decide for a MachineSet that no NodeGroup has, of which nothing is kept when no roll-out is under way: then Rollout is nil.
+// DecideMachineSet is Decide for a MachineSet that belongs to no NodeGroup. Nothing is kept of such a MachineSet while no roll-out is under way: then
+// Rollout is nil.
 func DecideMachineSet(in *Input) Decision {
 	in.texts, in.Before = machineSetTexts, WithPossibleTimes(in.Before, in.Now)
 	remains := slices.ContainsFunc(in.Nodes, func(n Node) bool { return n.toWrite() })
@@ -42,7 +43,7 @@ var (
 	}
 )
 
-// textsOf returns the texts of the input; those of a NodeGroup where it has none.
+// textsOf returns the texts of the input. If the input has none, it returns the texts of a NodeGroup.
 func (in *Input) textsOf() texts {
 	if in.texts == (texts{}) {
 		return groupTexts

@@ -11,8 +11,8 @@ import (
 	"github.com/drover-io/drover/internal/nodestate"
 )
 
-// NewNode returns what a decision depends on of a Node, except for its metadata. leaving reports that its Machine is being deleted; unavailable are
-// keys that are added to those of the taints of unavailable Nodes.
+// NewNode returns what a decision depends on of a Node, except for its metadata. leaving reports that its Machine is being deleted. unavailable are
+// further keys of taints that make a Node count as unavailable.
 func NewNode(node *corev1.Node, leaving bool, unavailable []string) Node {
 	out := Node{
 		Name: node.Name, Zone: node.Labels[corev1.LabelTopologyZone], Created: node.CreationTimestamp.Time, Labels: node.Labels,

@@ -32,9 +32,9 @@ func (in *Input) isStopped() bool {
 	return status != nil && status.Revision == in.Revision && status.Stopped != "" && !in.isJudgedAgain()
 }
 
-// PendingIn returns a function that reports whether a Pod has become unschedulable since the roll-out began, or was resumed, two minutes ago or more,
-// and fits one of the Nodes: it tolerates its taints and matches its labels, except for those that are, or were, declared, and for the taints of
-// Kubernetes itself. What a Node has left of CPU and memory does not count.
+// PendingIn returns a function that reports whether a Pod fits one of the Nodes and has become unschedulable since the roll-out began or was resumed,
+// at least two minutes ago. A Pod fits a Node if it tolerates the Node's taints and matches its labels. Labels and taints that are, or were, declared
+// do not count, nor do the taints of Kubernetes itself, nor what a Node has left of CPU and memory.
 func (in *Input) PendingIn(nodes []*corev1.Node, declared ownership.Section) func(*corev1.Pod) bool {
 	since, candidates := in.Since(), []candidate(nil)
 	for _, node := range nodes {
@@ -62,8 +62,8 @@ type candidate struct {
 	taints []corev1.Taint
 }
 
-// maxExpressions is how many terms, expressions, values and tolerations of a Pod are compared with each Node. One with more counts as one that fits
-// no Node: any tenant can create it, and the comparison would take minutes.
+// maxExpressions is how many terms, expressions, values and tolerations of a Pod are compared with each Node. A Pod with more counts as fitting no
+// Node: any tenant can create it, and the comparison would take minutes.
 const maxExpressions = 100
 
 // expressions returns how many terms, expressions and values requirements have.
@@ -100,11 +100,11 @@ func (c candidate) fits(pod *corev1.Pod, requirements []parsed) bool {
 	return !slices.ContainsFunc(requirements, func(p parsed) bool { return !p.matches(c.node.Name, c.node.Labels) }) && drain.Tolerates(pod, c.taints)
 }
 
-// keptTaints returns the taints of a Node that keep Pods away, without some and those of Kubernetes.
+// keptTaints returns the taints of a Node that keep Pods away, without the ignored ones and without the taints of Kubernetes.
 func keptTaints(node *corev1.Node, ignored ownership.Keys) (taints []corev1.Taint) {
 	for i := range node.Spec.Taints {
 		taint := node.Spec.Taints[i]
-		// A Node that has become NotReady, or is cordoned, is one that the Pod might run on.
+		// A Node that has become NotReady, or is cordoned, still counts: the Pod might run on it.
 		ofKubernetes := strings.HasPrefix(taint.Key, "node.kubernetes.io/")
 		if taint.Effect != corev1.TaintEffectPreferNoSchedule && !ofKubernetes && !ignored.Has(ownership.TaintID(taint)) {
 			taints = append(taints, taint)

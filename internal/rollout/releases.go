@@ -11,9 +11,9 @@ import (
 // releaseDelay is the default of spec.rollout.releaseDelay.
 const releaseDelay = time.Minute
 
-// decideReleases decides which of the Nodes may be written that the group has left. Those that lose what it has declared go in batches of
-// spec.rollout.maxInFlight, each after the pause of the one before: a mistake in a selector must not strip all Nodes at once. A Node that another
-// group has taken goes with the waves of that group. One that has left lately may come back: it keeps what it has for spec.rollout.releaseDelay.
+// decideReleases decides which of the Nodes that the group has left may be written. Nodes that lose what the group has declared go in batches of
+// spec.rollout.maxInFlight, each after the pause of the batch before: a mistake in a selector must not strip all Nodes at once. A Node that another
+// group has taken goes with the waves of that group. A Node that has left lately may come back: it keeps what it has for spec.rollout.releaseDelay.
 func (in *Input) decideReleases(d *Decision) {
 	if in.Suspended || in.DryRun || in.Unknown && !in.Ending || d.UnconfirmedReleases != "" {
 		return
@@ -57,11 +57,11 @@ func (in *Input) continueReleases(d *Decision) (inFlight int, waiting []string) 
 	return inFlight, waiting
 }
 
-// isPaced reports whether a Node that has left the group is in a batch: it loses something and no other group has taken it. One that cannot be
-// written keeps no other waiting.
+// isPaced reports whether a Node that has left the group is in a batch: it loses something and no other group has taken it. A Node that cannot be
+// written keeps no other Node waiting.
 func (in *Input) isPaced(node *Node) bool { return in.Removes && !node.Taken && node.IsPending() }
 
-// ReleaseDelay returns how long a Node has been out of its group when it is released; settings are those of the group, nil for none.
+// ReleaseDelay returns how long a Node has been out of its group when it is released. settings are the group's settings; nil for none.
 func ReleaseDelay(settings *v1alpha1.Rollout) time.Duration {
 	if settings == nil || settings.ReleaseDelay == nil {
 		return releaseDelay
@@ -69,7 +69,7 @@ func ReleaseDelay(settings *v1alpha1.Rollout) time.Duration {
 	return settings.ReleaseDelay.Duration
 }
 
-// delayEnd returns when a Node that has left may be released; zero for one that no delay keeps.
+// delayEnd returns when a Node that has left may be released; zero if no delay keeps it.
 func (in *Input) delayEnd(node *Node) time.Time {
 	if in.Ending || node.Taken || node.Left.IsZero() {
 		return time.Time{}

@@ -1,9 +1,9 @@
-// Package rollout decides in which waves a change reaches Nodes: which of them may be written now, what the next wave waits for, what stops the
+// Package rollout decides how a change reaches Nodes in waves: which of them may be written now, what the next wave waits for, what stops the
 // roll-out and what a user has to confirm first, and which Nodes give back what they were given.
 //
-// It is pure: what is declared, the Nodes, where the roll-out was and the time go in, a Decision comes out. A NodeGroup says how in its spec, and
-// keeps where the roll-out is in its status. For a MachineSet in no group the configuration says how. The operator and kubectl drover plan call the
-// same functions.
+// It is pure: its input is what is declared, the Nodes, where the roll-out was and the time; its output is a Decision. A NodeGroup configures the
+// roll-out in its spec, and keeps where it is in its status. For a MachineSet in no group, Drover's configuration configures it. The operator and
+// kubectl drover plan call the same functions.
 package rollout
 
 import (
@@ -28,15 +28,15 @@ const (
 
 // Input is all that a decision depends on. The objects are not changed; Decide sorts Nodes and Released.
 type Input struct {
-	// Settings are those of the roll-out; the zero value is all Nodes at once.
+	// Settings configure the roll-out; the zero value writes all Nodes at once.
 	Settings v1alpha1.Rollout
 	// Before is where the roll-out was, WithPossibleTimes; nil for none.
 	Before *v1alpha1.RolloutStatus
-	// Revision identifies what is declared now: with another text before its first dot another roll-out begins, with another one after it, which authors
-	// of MachineSets can bring about, the waves begin anew.
+	// Revision identifies what is declared now. If the text before its first dot changes, another roll-out begins. If only the text after the dot
+	// changes, which authors of MachineSets can bring about, the waves begin anew.
 	Revision string
-	// Nodes are those that get what is declared. Released are Nodes that have got it and are not among them any more; of these, Releasing are the names
-	// of those that were admitted before.
+	// Nodes are the Nodes that get what is declared. Released are Nodes that have got it and are not among Nodes any more. Releasing are the names of
+	// the Released Nodes that were admitted before.
 	Nodes     []Node
 	Released  []Node
 	Releasing sets.Set[string]
@@ -49,7 +49,7 @@ type Input struct {
 	Suspended, WasSuspended, DryRun, Unknown bool
 	// SpecChanged reports that the Settings, or what is declared, may have changed since the last decision.
 	SpecChanged bool
-	// Resume and Confirm are the annotations with which a user resumes a roll-out, and confirms what becomes of labels.
+	// Resume and Confirm are annotations: with Resume a user resumes a roll-out, and with Confirm a user confirms what becomes of labels.
 	Resume, Confirm string
 	// IsDisrupted reports whether a Node is disrupted for something else than the roll-out; nil for none.
 	IsDisrupted func(node *Node) bool
@@ -60,7 +60,7 @@ type Input struct {
 	// Now is the time of the decision.
 	Now time.Time
 
-	// texts are those of the messages; the zero value is those of a NodeGroup.
+	// texts are the texts of the messages; the zero value stands for the texts of a NodeGroup.
 	texts texts
 	// passes reports whether the roll-out goes on past Nodes that are stuck.
 	passes bool
@@ -70,13 +70,13 @@ type Input struct {
 type Node struct {
 	Name, Zone string
 	Created    time.Time
-	// Labels are those that it carries.
+	// Labels are the labels that it carries.
 	Labels map[string]string
 	// Metadata is what is decided about what it carries.
 	Metadata metadataplan.GroupDecision
 	// Owned are the keys that its record names.
 	Owned ownership.Section
-	// Guarded are the keys that it gets for its MachineSet, in addition to those that its group declares.
+	// Guarded are the keys that it gets for its MachineSet, in addition to the keys that its group declares.
 	Guarded ownership.Section
 	// Ready reports whether its kubelet is ready, since ReadyChange.
 	Ready       bool
@@ -84,8 +84,8 @@ type Node struct {
 	// Leaving reports that another program, or Drover, takes the Node away or restarts it, so that it becomes NotReady on purpose; Joining that it has
 	// not been initialized since it was created.
 	Leaving, Joining bool
-	// Taken reports that another group has the Node, of one that is released. Left is since when that is out of the group; zero for a time that the
-	// delay is not counted from.
+	// Taken and Left describe a released Node. Taken reports that another group has it. Left is since when it is out of the group; zero if the delay is
+	// not counted from any time.
 	Taken bool
 	Left  time.Time
 	// Failing is why the Node cannot be written; empty while it can.
@@ -108,18 +108,18 @@ func (n *Node) isStuck() bool { return n.IsFailing() || n.Metadata.TimedOut }
 
 // Decision is how far a roll-out is.
 type Decision struct {
-	// Admitted are the Nodes that may be written, and Releasing those that are released.
+	// Admitted are the Nodes that may be written, and Releasing the Nodes that are released.
 	Admitted, Releasing sets.Set[string]
 	// Delayed are how many Nodes have left and are kept as they are in case they come back, the first of them until DelayEnd.
 	Delayed  int
 	DelayEnd time.Time
-	// Waves is how many waves the roll-out has, and Wave the one that is under way, from 1; Waves plus 1 when all are over.
+	// Waves is how many waves the roll-out has. Wave is the number of the current wave, from 1; Waves plus 1 when all have finished.
 	Wave, Waves int
 	// Rollout is where the roll-out is.
 	Rollout *v1alpha1.RolloutStatus
 	// Unconfirmed says which labels keep the roll-out from beginning before a user confirms that they go; empty for none.
 	Unconfirmed string
-	// UnconfirmedReleases says that of Nodes that are to be released, which wait for the confirmation.
+	// UnconfirmedReleases says which labels keep Nodes from being released before a user confirms that they go; empty for none.
 	UnconfirmedReleases string
 	// Wake is when the decision changes without an event; zero for never.
 	Wake time.Time

@@ -25,13 +25,13 @@ func (in *Input) Since() time.Time {
 	return status.StartTime.Time
 }
 
-// wasSuspended reports whether the roll-out goes on that was suspended until now. One that had stopped before is not resumed by that.
+// wasSuspended reports whether a roll-out that was suspended until now goes on. If the roll-out had stopped before, this does not resume it.
 func (in *Input) wasSuspended() bool {
 	return in.WasSuspended && !in.Suspended && (in.Before == nil || in.Before.Stopped == "")
 }
 
-// stopOrResume stops a roll-out, or resumes one that a user wants to go on. A change of the spec has it judged again. One of which all waves are over
-// goes on without a user: nothing is left to be stopped.
+// stopOrResume stops a roll-out, or resumes it if a user wants it to go on. After a change of the spec, it judges the roll-out again. If all waves
+// have finished, the roll-out goes on without a user: nothing is left to be stopped.
 func (in *Input) stopOrResume(d *Decision, rollout *v1alpha1.RolloutStatus, over bool) {
 	ended := over && in.Pending() == 0
 	stopped := rollout.Stopped != "" && rollout.StopTime != nil

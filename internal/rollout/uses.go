@@ -12,7 +12,7 @@ type Uses struct {
 	// Err is why nothing is known; nil otherwise.
 	Err error
 
-	// changes are those for which Pods and PersistentVolumes are being added, and byNode the same by the name of the Node.
+	// changes are the label changes whose Pods and PersistentVolumes are being added. byNode has the same changes by the name of the Node.
 	changes []change
 	byNode  map[string]*change
 	looked  sets.Set[lostLabel]
@@ -32,7 +32,7 @@ type lostLabel struct {
 	removed, released bool
 }
 
-// usedLabel is a label of the Nodes of a group, or of those that have left it.
+// usedLabel is a label of a group's Nodes, or, if released is set, of Nodes that have left the group.
 type usedLabel struct {
 	key      string
 	released bool

@@ -12,7 +12,7 @@ import (
 	"github.com/drover-io/drover/internal/ownership"
 )
 
-// TestUses: what requires a label is counted once, and by the Nodes of the group and those that have left it.
+// TestUses: what requires a label is counted once. Nodes of the group and Nodes that have left it are counted separately.
 func TestUses(t *testing.T) {
 	both := map[string]string{"rack": "1", "tier": "gold"}
 	uses := NewUses([]LabelChange{

@@ -27,8 +27,8 @@ func (in *Input) Waves() [][]Node {
 	return waves
 }
 
-// split returns the Nodes that were there when the waves began, and those that have been created since. The latter have no wave: they are written at
-// once, and no wave waits for them, since they are NotReady at first.
+// split returns the Nodes that were there when the waves began, and the Nodes that have been created since. The latter have no wave: they are written
+// at once, and no wave waits for them, since they are NotReady at first.
 func (in *Input) split(rollout *v1alpha1.RolloutStatus) (early, late []Node) {
 	early = make([]Node, 0, len(in.Nodes))
 	for i := range in.Nodes {
@@ -131,21 +131,21 @@ func (in *Input) endWaveBefore(rollout *v1alpha1.RolloutStatus, over, waves int)
 	}
 }
 
-// reachedBefore returns which of the waves was under way before, of which there were another number: Nodes have gone, or have come from elsewhere.
-// next is the first wave that is not over.
+// reachedBefore returns the current number of the wave that was under way before. It was number previous of the of waves at that time. Now there are
+// waves, because Nodes have gone, or have come from elsewhere. next is the first wave that has not finished.
 func reachedBefore(previous, of, next, waves int) int {
 	switch more := waves - of; {
 	case more < 0:
-		// They have gone from the waves that are over, unless these are as many as before.
+		// The Nodes have gone from finished waves, unless there are as many finished waves as before.
 		return min(previous, max(next, previous+more))
 	case next < previous:
-		// They have come to the waves that were over.
+		// The Nodes have come to waves that had finished.
 		return previous + more
 	}
 	return previous
 }
 
-// waitedFor reports whether a wave is the one that the roll-out has waited for: it names some of the Nodes.
+// waitedFor reports whether the roll-out has waited for a wave: the status names some of its Nodes.
 func (in *Input) waitedFor(wave []Node) bool {
 	return slices.ContainsFunc(wave, func(n Node) bool { return slices.Contains(in.Before.WaitingFor, n.Name) })
 }
@@ -156,8 +156,8 @@ func (d *Decision) setWave(wave, waves int) {
 	d.Rollout.Wave = fmt.Sprintf("%d/%d", d.Wave, waves)
 }
 
-// decideAfterEnd decides which Nodes are written after the roll-out has ended: those that join, or carry again what they did not. As many as a wave
-// has are written at once; nothing else is waited for.
+// decideAfterEnd decides which Nodes are written after the roll-out has ended: Nodes that join, or that carry again what they did not. At most as
+// many as a wave has are written at once; nothing else is waited for.
 func (in *Input) decideAfterEnd(d *Decision) {
 	waves := in.waves(in.Nodes)
 	over := slices.IndexFunc(waves, func(wave []Node) bool {
@@ -173,8 +173,8 @@ func (in *Input) decideAfterEnd(d *Decision) {
 	in.admitWaves(d, waves[:min(d.Wave, len(waves))])
 }
 
-// admitWaves admits the Nodes of waves; of those that could not be written only as many at a time as a wave has, in turns: what keeps them from being
-// written may end for all of them at once.
+// admitWaves admits the Nodes of waves. Nodes that could not be written are admitted in turns, at most as many at a time as a wave has: what keeps
+// them from being written may end for all of them at once.
 func (in *Input) admitWaves(d *Decision, waves [][]Node) {
 	var failing []Node
 	for _, wave := range waves {
@@ -321,8 +321,8 @@ func (in *Input) passesStuck() bool {
 	return stuck <= in.maxNotReady()
 }
 
-// becameNotReady reports whether a Node has become NotReady since the roll-out began, or was resumed, and not on purpose. One that was created since
-// then is NotReady at first.
+// becameNotReady reports whether a Node has become NotReady since the roll-out began, or was resumed, and not on purpose. A Node that was created
+// since then does not count: it is NotReady at first.
 func (in *Input) becameNotReady(node *Node) bool {
 	since := in.Since()
 	if again := in.Before; again != nil && again.MachineSetTime != nil && node.Created.After(since) && !since.IsZero() {

@@ -92,8 +92,8 @@ func (f *fields) measure() {
 	}
 }
 
-// reaches returns a time to which a window stays open that opens at a time of the schedule, if each opening lasts for a duration and the clock is
-// not changed. It is the last opening of the hour or of the day, or forever. As it looks at the longest pauses only, the window may stay open for
+// reaches returns until when a window stays open if it opens at a time of the schedule, each opening lasts for a duration, and the clock is not
+// changed. It is the last opening of the hour or of the day, or forever. As reaches looks at the longest pauses only, the window may stay open for
 // longer.
 func (f *fields) reaches(from clock, duration time.Duration) clock {
 	switch {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// maxMonths is how many months are searched for a day: February 29 of 2096 is followed by that of 2104.
+// maxMonths is how many months are searched for a day: February 29 of 2096 is followed by February 29 of 2104.
 const maxMonths = 9 * 12
 
 const (
@@ -102,7 +102,7 @@ func (f *fields) days(m month) uint64 {
 	if f.months&(1<<m.month) == 0 {
 		return 0
 	}
-	// January 1, 1970 was a Thursday. The set of days of the week is repeated, from that of the first day on.
+	// January 1, 1970 was a Thursday. The set of days of the week is repeated, starting with the weekday of the month's first day.
 	weekday := modulo(m.first/daySeconds+4, 7)
 	var weeks uint64
 	for start := clock(0); start < 42; start += 7 {

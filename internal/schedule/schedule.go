@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Window is a recurring time in which disruptions may begin.
+// Window is a recurring period. Disruptions may begin while it is open.
 type Window struct {
 	// Schedule is when it opens: five fields of cron, or a descriptor such as @daily.
 	Schedule string
@@ -17,7 +17,7 @@ type Window struct {
 	MinRemaining time.Duration
 }
 
-// Freeze is a time in which no disruption begins, whatever the windows say.
+// Freeze is a period without new disruptions, whatever the windows say.
 type Freeze struct {
 	// From is its first instant.
 	From time.Time
@@ -34,9 +34,9 @@ type State struct {
 	// Changes is when Open changes next; zero is never. It is exact, except where windows relieve one another without a pause two thousand times, or
 	// for ten years: then Open stays true at least until it.
 	Changes time.Time
-	// Freeze is the freeze in effect; nil is none. If there are several, it is the one that ends last.
+	// Freeze is the freeze in effect; nil is none. If there are several, it is the last to end.
 	Freeze *Freeze
-	// Ending reports whether a window is open of which less than its MinRemaining is left, and no other one lets disruptions begin.
+	// Ending reports whether a window is open with less than its MinRemaining left, and no other window lets disruptions begin.
 	Ending bool
 }
 

@@ -20,8 +20,8 @@ type zone struct {
 	period   period
 }
 
-// period is a time in which the clock is not changed, in seconds since 1970. The time package also ends one with each year that is later than
-// the table of its time zone.
+// period is a time without changes of the clock, in seconds since 1970. Beyond the table of a time zone, the time package also ends a period with
+// each year.
 type period struct {
 	start, end int64
 	offset     int64
@@ -44,7 +44,7 @@ func (z *zone) at(instant int64) period {
 	case end.Unix() > instant:
 		z.period.end = end.Unix()
 	default:
-		// On the last day of a leap year the end is one day early (https://go.dev/issue/81583): it is that of the year, in UTC.
+		// On the last day of a leap year the end is one day early (https://go.dev/issue/81583). The correct end is the end of the year, in UTC.
 		z.period.end = time.Date(t.UTC().Year()+1, time.January, 1, 0, 0, 0, 0, time.UTC).Unix()
 	}
 	return z.period

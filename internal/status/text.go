@@ -10,7 +10,7 @@ import (
 // MaxMessage is how long the message of a condition may be, in bytes. The API server takes 32,768, and an object has several.
 const MaxMessage = 8192
 
-// Shorten bounds a text, in bytes. It keeps the beginning and the end of one that is too long: the last lines say most.
+// Shorten bounds a text, in bytes. If it is too long, Shorten keeps its beginning and its end: the last lines say most.
 func Shorten(text string, limit int) string {
 	if len(text) <= limit {
 		return text

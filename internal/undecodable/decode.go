@@ -41,7 +41,7 @@ func Decode(text []byte, into client.Object) error {
 	return nil
 }
 
-// decodeMetadata decodes only the metadata of an object, of which the rest cannot be decoded at all: it may be nested too deep.
+// decodeMetadata decodes only the metadata of an object. The rest cannot be decoded at all: it may be nested too deep.
 func decodeMetadata(text []byte, into client.Object, problem error) error {
 	var metadata []byte
 	isObject := eachMember(text, func(of member) bool {
@@ -153,7 +153,7 @@ func asContainer(value any) (fields map[string]any, items []any) {
 	return fields, items
 }
 
-// pruneFields prunes the members of an object. Their types are those that are named, or else all are of type other; nil is for a member that is not
+// pruneFields prunes the members of an object. Their types come from named; if named is nil, all are of type other. A member with the type nil is not
 // decoded.
 func (p *pruner) pruneFields(fields map[string]any, named map[string]reflect.Type, other reflect.Type, path string) {
 	for _, name := range slices.Sorted(maps.Keys(fields)) {

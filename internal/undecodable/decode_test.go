@@ -50,7 +50,7 @@ func TestDecode_DropsTheField(t *testing.T) {
 	}
 }
 
-// TestDecode_AnyField: whatever a field is in which Go expects something else, the object is decoded without it.
+// TestDecode_AnyField: if any field holds something else than Go expects, the object is decoded without that field.
 func TestDecode_AnyField(t *testing.T) {
 	check, group := &machinev1beta1.MachineHealthCheck{}, &drover.NodeGroup{}
 	if err := Decode([]byte(`{"metadata":{"name":"c"},"spec":{"maxUnhealthy":3000000000,"nodeStartupTimeout":"10m",`+

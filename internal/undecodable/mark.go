@@ -102,7 +102,7 @@ func mark(object client.Object, problem string) {
 	object.SetAnnotations(annotations)
 }
 
-// kindOf returns the name of an object's Go type, which is that of its kind: decoded objects have no TypeMeta.
+// kindOf returns the name of an object's Go type, which is also the name of its kind: decoded objects have no TypeMeta.
 func kindOf(object client.Object) string {
 	name := fmt.Sprintf("%T", object)
 	return name[strings.LastIndexByte(name, '.')+1:]

@@ -99,7 +99,7 @@ func (t *Tracker) Handler() toolscache.ResourceEventHandler {
 	}
 }
 
-// set records why an object cannot be decoded; empty for one that can be, or is gone.
+// set records why an object cannot be decoded. The problem is empty if the object can be decoded, or is gone.
 func (t *Tracker) set(object client.Object, problem string) {
 	key := idOf(object)
 	t.mu.Lock()
@@ -137,7 +137,7 @@ func (t *Tracker) Forget(of client.Object) {
 	}
 }
 
-// count adds objects of a kind to those that are counted, or takes them away.
+// count adds objects of a kind to the count, or takes them away.
 func (t *Tracker) count(kind string, change int) {
 	if t.kinds[kind] += change; t.kinds[kind] > 0 {
 		t.counts.WithLabelValues(kind).Set(float64(t.kinds[kind]))

@@ -40,7 +40,7 @@ type wait struct {
 	after   time.Duration
 }
 
-// block has a node wait. One that has not begun is passed over.
+// block makes a node wait. A node that has not begun is passed over.
 func (w *wait) block(step *plan.Step) outcome {
 	switch {
 	case !step.HasBegun():

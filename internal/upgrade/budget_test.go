@@ -28,7 +28,7 @@ import (
 	"github.com/drover-io/drover/internal/upgrade/plan"
 )
 
-// membership has all nodes in one NodeGroup once they have joined it, but one that is elsewhere. listed counts how often the budget was compared.
+// membership has all nodes in one NodeGroup once they have joined it, except the node elsewhere. listed counts how often the budget was compared.
 type membership struct {
 	joined    bool
 	elsewhere string
@@ -193,8 +193,8 @@ func (f *fixture) expectAtRest() {
 	}
 }
 
-// TestBudget_ManyWait has a NodeGroup whose budget is used up and that has many nodes: not each of them is asked for in each reconciliation. One that
-// is unavailable already needs no place, wherever it is in the order.
+// TestBudget_ManyWait has a NodeGroup whose budget is used up and that has many nodes. A reconciliation does not ask for each of them. A node that is
+// unavailable already needs no place, wherever it is in the order.
 func TestBudget_ManyWait(t *testing.T) {
 	objects := newObjects()
 	for i := range 20 {

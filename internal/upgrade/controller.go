@@ -97,7 +97,8 @@ type Reconciler struct {
 	Dependencies
 	options Options
 	clock   clock.PassiveClock
-	// versions are the expectations of all objects that are patched; jobs are those of Jobs that were created and deleted, by the UID of the run.
+	// versions are the expectations of all objects that are patched. jobs are the expectations of Jobs that were created and deleted, by the UID of the
+	// run.
 	versions  *expectations.Objects
 	jobs      *expectations.Owned
 	conflicts *controller.Conflicts
@@ -217,7 +218,7 @@ func (rc *reconciliation) result(ctx context.Context, out outcome) (reconcile.Re
 
 // outcome is what one or more steps of a reconciliation have done and found out.
 type outcome struct {
-	// Outcome has the most important error: one that a user has to act on, then one that is retried with a backoff.
+	// Outcome has the most important error: an error that a user has to act on, then an error that is retried with a backoff.
 	controller.Outcome
 	plan.Result
 	// config is the MutexRunConfig as it was written; nil if it was not.

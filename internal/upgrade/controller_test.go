@@ -132,7 +132,7 @@ func TestReconcile_RestoresWithInvalidWindows(t *testing.T) {
 	}
 }
 
-// TestReconcile_EachNodeInOneMCP checks after every write of a run in which MachineConfigPools the nodes are.
+// TestReconcile_EachNodeInOneMCP checks after every write of a run that each node is in one MachineConfigPool.
 func TestReconcile_EachNodeInOneMCP(t *testing.T) {
 	f := newFixture(t, newObjects()...)
 	f.afterWrite = func() { f.expectOneMCP(2) }

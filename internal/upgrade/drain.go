@@ -28,8 +28,8 @@ const (
 	maxDrainError = 300
 )
 
-// observeDrains returns what delays the drains of released nodes. The cache has no pods for this: those of the few nodes that are drained at a time
-// are read from the API server.
+// observeDrains returns what delays the drains of released nodes. The cache has no pods for this. Only a few nodes are drained at a time, so their
+// pods are read from the API server.
 func (rc *reconciliation) observeDrains(ctx context.Context, nodes []*corev1.Node) (map[types.UID]plan.Drain, outcome) {
 	known, out := map[types.UID]observedDrain{}, settled()
 	var draining []*corev1.Node

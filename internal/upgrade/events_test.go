@@ -40,7 +40,7 @@ func TestEvents_MoreNodesThanStatusLists(t *testing.T) {
 			f.must(f.client.Delete(t.Context(), f.getNode(fmt.Sprintf("m%03d", i))))
 		}
 	}
-	// When the status can list all nodes again, it has the times of those that it did not list.
+	// When the status can list all nodes again, it has the times of the nodes that it did not list.
 	gone(20, plan.MaxNodes+10)
 	f.reconcileUntil(func() bool { return f.run().Status.Total == 22 })
 	for _, n := range f.run().Status.Nodes {

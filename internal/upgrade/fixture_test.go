@@ -79,8 +79,8 @@ func newNode(name, role string) *corev1.Node {
 	}))
 }
 
-// newObjects returns a run over the two nodes of MachineConfigPool infra, which do not have the desired version, with two rules of which one has a
-// clean-up Job.
+// newObjects returns a run over the two nodes of MachineConfigPool infra, which do not have the desired version, with two rules. One of the rules has
+// a clean-up Job.
 func newObjects() []client.Object {
 	spec := []byte(`{"template":{"spec":{"restartPolicy":"Never","containers":[{"name":"c","image":"i"}]}}}`)
 	canary := builder.MachineConfigPool("canary", byRole("worker"))

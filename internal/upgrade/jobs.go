@@ -105,7 +105,7 @@ func (rc *reconciliation) stopJobs(ctx context.Context, run *plan.Run) error {
 func (rc *reconciliation) setTimeToLive(ctx context.Context, run *plan.Run, deleted bool) error {
 	for key, job := range run.Jobs {
 		ttl := declaredTimeToLive(run, job)
-		// One that has failed stays: without it, it would be created again.
+		// A failed Job stays: without it, it would be created again.
 		over := plan.JobCondition(job, batchv1.JobComplete) != nil || deleted && plan.IsFinished(job)
 		if ttl == nil || job.Spec.TTLSecondsAfterFinished != nil || !over || rc.versions.Pending(ctx, job) {
 			continue

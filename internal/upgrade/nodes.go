@@ -88,7 +88,7 @@ func (rc *reconciliation) releaseUnused(ctx context.Context, node *corev1.Node) 
 	return rc.release(ctx, node)
 }
 
-// renewLeases renews the leases that the run has while it cannot continue. It acquires none: those of nodes that are done have been released.
+// renewLeases renews the leases that the run has while it cannot continue. It acquires none: the leases of finished nodes have been released.
 func (rc *reconciliation) renewLeases(ctx context.Context, run *plan.Run) outcome {
 	out := settled()
 	for _, node := range run.LeasedNodes() {

@@ -95,7 +95,7 @@ func (r *Reconciler) readNodes(ctx context.Context) ([]*mcfgv1.MachineConfigPool
 	if err := r.list(ctx, &mcps); err != nil {
 		return nil, nil, err
 	}
-	// To which of them a Node belongs depends on all.
+	// A Node's MachineConfigPool depends on all of them.
 	if err := undecodable.CheckAll(mcps.Items); err != nil {
 		return nil, nil, err
 	}
@@ -163,7 +163,7 @@ func (rc *reconciliation) nodeVersions(ctx context.Context) func(*corev1.Node) s
 	return func(node *corev1.Node) string { return plan.VersionOf(node, rc.options.NodeVersion, configVersion) }
 }
 
-// machineConfigMetadata returns an object by which the metadata of MachineConfigs are read.
+// machineConfigMetadata returns an object for reading the metadata of MachineConfigs.
 func machineConfigMetadata() *metav1.PartialObjectMetadata {
 	kind := &metav1.PartialObjectMetadata{}
 	kind.SetGroupVersionKind(mcfgv1.GroupVersion.WithKind("MachineConfig"))

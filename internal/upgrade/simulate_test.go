@@ -249,7 +249,7 @@ func (f *fixture) countTimesToLive() int {
 	return count
 }
 
-// newHalfDone returns a run of which n1 is done, and a Job runs for n2.
+// newHalfDone returns a run that has finished n1, and that runs a Job for n2.
 func newHalfDone(t *testing.T) *fixture {
 	t.Helper()
 	f := newFixture(t, newObjects()...)

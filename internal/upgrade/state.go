@@ -23,7 +23,7 @@ type state struct {
 	delays map[string]delay
 	// passedOver is why nodes were passed over when a node could last be started, by UID.
 	passedOver map[types.UID]string
-	// nodes are the nodes at the time of the last status, also those that it does not list.
+	// nodes are the nodes at the time of the last status, including the nodes that it does not list.
 	nodes map[string]v1alpha1.NodeStatus
 	// finalized reports whether the finalizer has been removed; the cache may still show the object.
 	finalized bool
@@ -52,8 +52,8 @@ type delay struct {
 	reported bool
 }
 
-// knownNodes returns the nodes at the time of the last status. After a restart they are those that the status lists. Of a node that is done since,
-// it has the time: the status may be written later.
+// knownNodes returns the nodes at the time of the last status. After a restart, they are the nodes that the status lists. If a node has finished
+// since, it has the time: the status may be written later.
 func (s *state) knownNodes(status *v1alpha1.MutexRunConfigStatus) map[string]v1alpha1.NodeStatus {
 	known := maps.Clone(s.nodes)
 	for _, node := range status.Nodes {

@@ -40,7 +40,7 @@ func Own() []client.Object {
 // Kinds lists what the controllers watch.
 func Kinds() []client.Object { return append(Own(), &corev1.Node{}, &coordinationv1.Lease{}) }
 
-// Annotations are those that the caches of these kinds keep, with the number of bytes beyond which a value cannot be valid.
+// Annotations returns the annotations that the caches of these kinds keep, with the size in bytes beyond which a value cannot be valid.
 func Annotations() map[string]int {
 	return bounded.Annotations(plan.AnnotationNode, plan.AnnotationNodeUID, plan.AnnotationRule, plan.AnnotationVersion, plan.AnnotationAttempt,
 		// On a MachineConfig it is an annotation.

@@ -68,7 +68,7 @@ type Handler[T any] struct {
 	// Created is called for an object that appeared, or that can be decoded since now, or no longer; initial reports that it existed when the watch
 	// began.
 	Created func(ctx context.Context, queue Queue, object T, initial bool)
-	// Updated is called for an object of which anything changed.
+	// Updated is called when anything of an object has changed.
 	Updated func(ctx context.Context, queue Queue, before, after T)
 	// Deleted is called for an object that is gone, with its last known state.
 	Deleted func(ctx context.Context, queue Queue, object T)

@@ -176,7 +176,7 @@ func TestQueueWithoutPriorities(t *testing.T) {
 	}
 }
 
-// What comes several times for an item that may wait is one work item, and one that may not wait takes it along.
+// Several requests for an item that may wait become one work item. A request that may not wait takes it along.
 func TestItemsThatMayWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		queue := priorityqueue.New[reconcile.Request]("test")

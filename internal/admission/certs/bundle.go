@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/util/keyutil"
 )
 
-// The keys of the Secret. The first three are those of any Secret of type kubernetes.io/tls.
+// The keys of the Secret. Every Secret of type kubernetes.io/tls has the keys tls.crt and tls.key.
 const (
 	keyTrusted    = "ca.crt"
 	keyServing    = "tls.crt"

@@ -19,8 +19,8 @@ type Files struct {
 	*certwatcher.CertWatcher
 }
 
-// NewFiles returns the certificate in a folder: tls.crt and tls.key, or apiserver.crt and apiserver.key, as the Operator Lifecycle Manager names
-// them. No folder is that of the Operator Lifecycle Manager.
+// NewFiles returns the certificate in a folder: tls.crt and tls.key, or apiserver.crt and apiserver.key, the names that the Operator Lifecycle
+// Manager uses. An empty folder means the folder of the Operator Lifecycle Manager.
 func NewFiles(folder string) (*Files, error) {
 	if folder == "" {
 		folder = olmFolder

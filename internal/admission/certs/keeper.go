@@ -1,5 +1,5 @@
-// Package certs provides the certificate of the webhook server: one that Drover creates and renews and that its replicas share in a Secret, or one
-// from files that another program writes.
+// Package certs provides the certificate of the webhook server. Either Drover creates and renews it, and its replicas share it in a Secret, or
+// another program writes it to files.
 package certs
 
 import (

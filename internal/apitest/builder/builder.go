@@ -20,7 +20,7 @@ import (
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
 )
 
-// MachineSetLabel is the label by which a MachineSet of this package selects its Machines: the MachineSet's name.
+// MachineSetLabel is the label in the selectors of this package's MachineSets. Its value is the MachineSet's name.
 const MachineSetLabel = "machine.openshift.io/cluster-api-machineset"
 
 // leaseSeconds is the duration of node leases, an hour as in the medik8s family.
@@ -102,7 +102,7 @@ func MachineSet(namespace, name string, replicas int32, options ...func(*machine
 	return changed(set, options)
 }
 
-// WithSelector sets the labels by which a MachineSet selects its Machines, and those of its template.
+// WithSelector sets the labels in a MachineSet's selector and in its template.
 func WithSelector(labels map[string]string) func(*machinev1beta1.MachineSet) {
 	return func(set *machinev1beta1.MachineSet) {
 		set.Spec.Selector.MatchLabels, set.Spec.Template.Labels = maps.Clone(labels), maps.Clone(labels)

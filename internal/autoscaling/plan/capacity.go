@@ -10,12 +10,13 @@ import (
 	"github.com/drover-io/drover/internal/machineapi"
 )
 
-// labelAccelerator is the label of Nodes with GPUs by which cluster-autoscaler knows that a device plugin has to report them:
+// labelAccelerator is a label of Nodes with GPUs. It tells cluster-autoscaler that a device plugin has to report the GPUs:
 // https://github.com/kubernetes/autoscaler/blob/cluster-autoscaler-1.36.0/cluster-autoscaler/cloudprovider/clusterapi/clusterapi_provider.go
 const labelAccelerator = "cluster-api/accelerator"
 
-// copyCapacity copies what other controllers have written in the annotations of the Machine API to those that cluster-autoscaler reads, where these
-// are missing or such copies. Where Drover itself sets the annotations of a provider's capacity, there is nothing to copy.
+// copyCapacity copies what other controllers have written in the annotations of the Machine API to the annotations that cluster-autoscaler reads. It
+// never overwrites a value that it has not copied itself. Where Drover itself sets the annotations of a provider's capacity, there is nothing to
+// copy.
 func copyCapacity(annotations map[string]string) {
 	if _, managed := annotations[machineapi.CapacityAnnotation]; managed {
 		return

@@ -46,9 +46,9 @@ type Plan struct {
 	Update *Change
 	// RemoveFinalizer is set if the MachineAutoscaler may go when all that has been done.
 	RemoveFinalizer bool
-	// Reason and Message are those of the condition.
+	// Reason and Message go to the condition.
 	Reason, Message string
-	// LacksAccelerator reports that the target has GPUs, but not the label by which cluster-autoscaler waits for them.
+	// LacksAccelerator reports that the target has GPUs, but lacks the label that makes cluster-autoscaler wait for them.
 	LacksAccelerator bool
 }
 
@@ -120,7 +120,8 @@ func (in *Input) target() (target *machinev1beta1.MachineSet, problem string) {
 	return nil, fmt.Sprintf("machinesets.machine.openshift.io %q not found", ref.Name)
 }
 
-// isForeign reports whether an owner annotation names another MachineAutoscaler that exists, or one of another namespace, of which that is not known.
+// isForeign reports whether an owner annotation names another MachineAutoscaler that exists. A MachineAutoscaler of another namespace counts, because
+// nothing here knows whether it exists.
 func (in *Input) isForeign(owner string) bool {
 	if owner == "" || owner == OwnerOf(in.Autoscaler) {
 		return false

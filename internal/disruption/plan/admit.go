@@ -31,8 +31,8 @@ const BeginWithin = AdmissionTime / 2
 
 // Request asks for a place in the budget, to disrupt a Node.
 type Request struct {
-	// Node and UID are those of the Node. Without a UID it is the Node that has the name now. They are MachineName and the UID of a Machine that has
-	// no Node.
+	// Node and UID identify the Node. Without a UID, it is the Node that has the name now. For a Machine without a Node, they are its MachineName and
+	// the Machine's UID.
 	Node string
 	UID  types.UID
 	// Capability is what disrupts the Node, Object what it does that for, as kind/name or kind/namespace/name, and ObjectUID that object's UID.
@@ -68,12 +68,12 @@ type Input struct {
 	Now time.Time
 	// Group without a name exists nowhere else: nothing is recorded in it.
 	Group *v1alpha1.NodeGroup
-	// Members are those of the group. Signs are those of members that are no part of the Node: a lease, a Machine that is being deleted.
+	// Members are the members of the group. Signs are the members' signs that do not come from the Node: a lease, a Machine that is being deleted.
 	Members *Members
 	Signs   map[string]Sign
-	// Disrupted are the Nodes that capabilities disrupt, and the Machines that are owed for one that a capability has deleted.
+	// Disrupted are the Nodes that capabilities disrupt, and the Machines that have to replace the Machines that capabilities have deleted.
 	Disrupted []v1alpha1.Reservation
-	// Admissions are those of the group that count; they are among Disrupted.
+	// Admissions are the admissions of the group that count; they are among Disrupted.
 	Admissions []v1alpha1.Reservation
 	// Missing is how many Nodes the MachineSets of the group lack, growth aside. NotCreated is how many of their Machines are gone and have no new
 	// one yet: each counts as a remediation in flight, since nothing shows who deleted it.
@@ -91,13 +91,13 @@ type Answer struct {
 	Admission *v1alpha1.Reservation
 	// Reason and Message say why the request waits, or, where it is allowed, which limit it exceeds.
 	Reason, Message string
-	// After is when a request that waits is to be made again without an event; zero for one that is allowed.
+	// After is when a waiting request is to be made again if no event comes; zero if the request is allowed.
 	After time.Duration
 
 	Counts
 }
 
-// denial is why a request is not admitted. The message is for one that is reported: many are not.
+// denial is why a request is not admitted. The message is a function because many denials are not reported.
 type denial struct {
 	reason  string
 	message func() string
@@ -179,7 +179,7 @@ func (in *Input) admission(request *Request) *v1alpha1.Reservation {
 	return &admission
 }
 
-// report admits a person's request, with the reason for which another one would wait.
+// report admits a person's request. It reports the reason why another request would have to wait.
 func (in *Input) report(answer Answer, refused *denial) Answer {
 	if refused == nil {
 		return answer
@@ -212,7 +212,7 @@ func Next(in *Input, most int) (requests []Request) {
 // Count returns what the budget of a group is compared with.
 func Count(in *Input) Counts { return newTally(in).Counts }
 
-// Matches reports whether a disruption is that of a request, also if the Machine had no Node yet when it was admitted.
+// Matches reports whether a disruption belongs to a request. It does so too if the Machine had no Node yet when the disruption was admitted.
 func (r *Request) Matches(of *v1alpha1.Reservation) bool {
 	switch {
 	case of.Capability != r.Capability, of.Object != r.Object, r.ObjectUID != "" && of.ObjectUID != "" && r.ObjectUID != of.ObjectUID:
@@ -223,8 +223,8 @@ func (r *Request) Matches(of *v1alpha1.Reservation) bool {
 	return r.UID == "" || r.UID == of.UID
 }
 
-// FreshAdmissions returns the admissions of a group that count. One that lies farther ahead than AdmissionTime was recorded by a clock that was
-// wrong.
+// FreshAdmissions returns the admissions of a group that count. An admission that lies farther ahead than AdmissionTime was recorded by a wrong
+// clock.
 func FreshAdmissions(group *v1alpha1.NodeGroup, now time.Time) (fresh []v1alpha1.Reservation) {
 	for i := range group.Status.Admissions {
 		if age := now.Sub(group.Status.Admissions[i].Time.Time); age < AdmissionTime && age > -AdmissionTime {
@@ -268,7 +268,7 @@ func gate(in *Input, request *Request) *denial {
 	return nil
 }
 
-// turn denies a request for which there is no place left once those before it have theirs.
+// turn denies a request if no place is left once the requests before it have theirs.
 func (t *tally) turn(in *Input, request *Request) *denial {
 	for waiting := range in.Waiting.All(in.Now) {
 		if !before(&waiting, request, in.Now) {

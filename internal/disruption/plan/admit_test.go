@@ -328,7 +328,7 @@ func TestAdmit_OwnPlace(t *testing.T) {
 	}
 }
 
-// An admission counts for a minute, also by a clock that is a little behind, and not by one that was wrong.
+// An admission counts for a minute. It counts too if the clock that recorded it was a little ahead, but not if that clock was wrong.
 func TestFreshAdmissions(t *testing.T) {
 	for name, test := range map[string]struct {
 		age  time.Duration

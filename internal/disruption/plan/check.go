@@ -9,7 +9,7 @@ import (
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 )
 
-// check denies a request for which the budget has no place, or its capability none of its own.
+// check denies a request if the budget has no place for it, or its capability none of its own.
 func (t *tally) check(in *Input, request *Request) *denial {
 	at := place{request.Node, request.UID}
 	member, found := t.members.get(request.Node, request.UID)
@@ -22,7 +22,7 @@ func (t *tally) check(in *Input, request *Request) *denial {
 	if d := t.checkCapability(in, request, at); d != nil {
 		return d
 	}
-	// The disruption of a Node that does not work makes none unavailable.
+	// The disruption of a Node that does not work makes no Node unavailable.
 	if !found || !member.Ready || member.Joining {
 		return nil
 	}
@@ -44,8 +44,8 @@ func (t *tally) check(in *Input, request *Request) *denial {
 	return nil
 }
 
-// leavesNone reports whether the disruption of a Ready member would be one too many: one that is unavailable already makes none more so, but one that
-// is returning works, and counts only as what it is about to become.
+// leavesNone reports whether the disruption of a Ready member would exceed the limit. Disrupting an unavailable member does not make one more
+// unavailable. A returning member works; if it is disrupted, it is still one unavailable Node, so it is not counted twice.
 func (t *tally) leavesNone(member *Member) bool {
 	if member.Sign == "" && t.signs[member.Name] == SignReturning {
 		return t.Unavailable-1 >= t.Limit

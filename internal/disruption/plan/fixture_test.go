@@ -29,7 +29,7 @@ type fixture struct {
 	nodes []*corev1.Node
 }
 
-// newFixture returns a group of so many Nodes that are Ready, of which one may be unavailable.
+// newFixture returns a group of so many Nodes. All are Ready, and one of them may be unavailable.
 func newFixture(nodes int, changes ...func(*fixture)) *fixture {
 	f := &fixture{Input: Input{Now: now, Signs: map[string]Sign{}, Waiting: &Queue{}}}
 	f.Group = &v1alpha1.NodeGroup{ObjectMeta: metav1.ObjectMeta{Name: "workers"}}

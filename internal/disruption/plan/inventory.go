@@ -26,7 +26,7 @@ type machineEntry struct {
 	uid    types.UID
 	set    setKey
 	active bool
-	// node and nodeUID are those of the Node that status.nodeRef names; empty for none. isMember reports that this Node exists and is initialized.
+	// node and nodeUID identify the Node that status.nodeRef names; empty for none. isMember reports that this Node exists and is initialized.
 	node     string
 	nodeUID  types.UID
 	isMember bool
@@ -47,7 +47,8 @@ type setKey struct {
 // setEntry is what is known of a MachineSet and its Machines, or of the Machines of another controller, or of none.
 type setEntry struct {
 	set *machinev1beta1.MachineSet
-	// machines counts its Machines; active, nodes and growing those that are not being deleted, those with an initialized Node, and those that grow.
+	// machines counts its Machines; active, nodes and growing count the Machines that are not being deleted, that have an initialized Node, and that
+	// grow.
 	machines, active, nodes, growing int
 	// unusual are the Machines that show more than a Node does.
 	unusual map[types.NamespacedName]bool
@@ -65,7 +66,7 @@ func (m *machineEntry) isUnusual() bool {
 	return m.made != nil || !m.requested.IsZero() || !m.active && m.isMember
 }
 
-// count adds a Machine to those of its MachineSet, or takes it from them.
+// count adds a Machine to the counts of its MachineSet, or takes it from them.
 func (v *Inventory) count(key types.NamespacedName, m *machineEntry, change int) {
 	of := v.setOf(m.set)
 	of.machines += change
@@ -246,7 +247,8 @@ func (m *machineEntry) request(key types.NamespacedName) Requested {
 	return requested
 }
 
-// readySince returns since when a Node is Ready; zero for not, and for one that is gone: its Machine is put again in a moment.
+// readySince returns since when a Node is Ready. It is zero if the Node is not Ready or is gone; the Machine of a deleted Node is put again in a
+// moment.
 func readySince(node *corev1.Node) time.Time {
 	if !nodestate.IsReady(node) {
 		return time.Time{}

@@ -8,10 +8,10 @@ import (
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 )
 
-// Machines are what the Machines and MachineSets of a group show beside its Nodes. The zero value is that of a group without Machines.
+// Machines are what the Machines and MachineSets of a group show beside its Nodes. The zero value stands for a group without Machines.
 type Machines struct {
 	Sets []MachineSet
-	// Namespaces are those of the MachineSets, and of the Machines of the Nodes.
+	// Namespaces are the namespaces of the MachineSets, and of the Machines of the Nodes.
 	Namespaces []string
 	// Deleted are the names of the Nodes whose Machine is being deleted.
 	Deleted []string
@@ -52,7 +52,7 @@ type NewMachine struct {
 type Requested struct {
 	Machine types.NamespacedName
 	UID     types.UID
-	// Node and NodeUID are those of its Node; empty for none.
+	// Node and NodeUID identify the Machine's Node; empty for none.
 	Node    string
 	NodeUID types.UID
 	Since   time.Time

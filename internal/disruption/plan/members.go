@@ -28,7 +28,7 @@ func MemberOf(node *corev1.Node, taints []string) Member {
 // Members are the Nodes of a group, counted when they come and go.
 type Members struct {
 	byName map[string]Member
-	// initialized counts the members that are not joining, unavailable has those of them that have a sign.
+	// initialized counts the members that are not joining. unavailable has the initialized members that have a sign.
 	initialized int
 	unavailable map[string]Sign
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/drover-io/drover/internal/nodestate"
 )
 
-// simulation is a group in which Nodes and disruptions change at random.
+// simulation is a group whose Nodes and disruptions change at random.
 type simulation struct {
 	*fixture
 

@@ -23,7 +23,7 @@ var order = []v1alpha1.Capability{
 // IsCapability reports whether a text names a capability.
 func IsCapability(capability v1alpha1.Capability) bool { return slices.Contains(order, capability) }
 
-// rank returns the place of a request among those that began to wait at the same time.
+// rank orders requests that began to wait at the same time; the lowest rank comes first.
 func (r *Request) rank() int {
 	if r.Person {
 		return 0
@@ -40,7 +40,8 @@ func (r *Request) Key() Key { return Key{r.Node, r.Capability, r.Object, r.Objec
 // Keys returns the keys that the requests for an object may have: a Machine may have had no Node at first.
 func (r *Request) Keys() []Key { return []Key{r.Key(), r.keyWithoutNode()} }
 
-// keyWithoutNode returns the key of the same request for a Machine that has no Node; for every other object it is that of no request.
+// keyWithoutNode returns the key that the request had while its Machine had no Node. If its object is not a Machine, it returns the zero Key, which
+// no request has.
 func (r *Request) keyWithoutNode() Key {
 	if !isMachine(r.Object) {
 		return Key{}
@@ -68,7 +69,7 @@ type Queue struct {
 	ranks [][]Request
 }
 
-// Put adds a request. One that waits already keeps its age.
+// Put adds a request. A request that waits already keeps its age.
 func (q *Queue) Put(r Request) {
 	if q.byKey == nil {
 		q.byKey, q.ranks = map[Key]Request{}, make([][]Request, len(order)+1)
@@ -107,7 +108,7 @@ func (q *Queue) Get(key Key) (Request, bool) {
 // Len returns how many requests wait.
 func (q *Queue) Len() int { return len(q.byKey) }
 
-// All returns the requests in the order of their turns: those that have waited for an hour by age, then the others by rank and age.
+// All returns the requests in the order of their turns: first, by age, the requests that have waited for an hour, then the others by rank and age.
 func (q *Queue) All(now time.Time) iter.Seq[Request] {
 	return func(yield func(Request) bool) {
 		rest := slices.Clone(q.ranks)

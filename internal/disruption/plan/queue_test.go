@@ -74,7 +74,7 @@ func TestQueue_PutKeepsAge(t *testing.T) {
 	}
 }
 
-// The order of All is that of before, whatever has been put and removed.
+// All returns requests in the order that before defines, whatever has been put and removed.
 func TestQueue_AllAgreesWithBefore(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		q := &Queue{}

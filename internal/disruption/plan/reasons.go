@@ -1,6 +1,6 @@
 package plan
 
-// Reasons for which a request has to wait, or was admitted although the budget has no place.
+// Reasons why a request has to wait, or was admitted although the budget has no place.
 const (
 	ReasonSuspended           = "Suspended"
 	ReasonWindowClosed        = "WindowClosed"
@@ -13,9 +13,9 @@ const (
 	ReasonTooManyReservations = "TooManyReservations"
 	// ReasonLease is another holder of the lease of the node.
 	ReasonLease = "Lease"
-	// ReasonQuorum is a control plane that cannot spare the node, ReasonQuorumUnknown one of which that may not be read.
+	// ReasonQuorum means that the control plane cannot spare the node, and ReasonQuorumUnknown that nothing may read whether it can.
 	ReasonQuorum        = "Quorum"
 	ReasonQuorumUnknown = "QuorumUnknown"
-	// ReasonBudgetExceeded is that of a person's NodeMaintenance that begins although it exceeds the budget.
+	// ReasonBudgetExceeded is the reason of a person's NodeMaintenance that begins although it exceeds the budget.
 	ReasonBudgetExceeded = "BudgetExceeded"
 )

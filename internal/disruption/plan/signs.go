@@ -11,7 +11,7 @@ import (
 // Sign is why a member counts as unavailable.
 type Sign string
 
-// The signs, in the order in which they are reported.
+// The signs, in the order of the reports.
 const (
 	SignNotReady      Sign = "NotReady"
 	SignDeleted       Sign = "Deleted"
@@ -22,12 +22,11 @@ const (
 	SignDrained       Sign = "Drained"
 	SignMaintenance   Sign = "MaintenanceInProgress"
 	SignDrain         Sign = "DrainInProgress"
-	// SignLeased is a valid node lease of any holder. It is no part of a Node, as those that follow.
+	// SignLeased is a valid node lease of any holder. This sign and the signs below do not come from the Node itself.
 	SignLeased Sign = "Leased"
 	// SignMachineDeleted is a Machine that is being deleted.
 	SignMachineDeleted Sign = "MachineDeleted"
-	// SignReturning is a Node that has been available for less than minReadySeconds since a capability disrupted it, or since it took the place of
-	// one that is gone.
+	// SignReturning is a Node that has been available for less than minReadySeconds since a capability disrupted it, or since it replaced another Node.
 	SignReturning Sign = "Returning"
 )
 
@@ -56,10 +55,10 @@ var joiningTaints = []string{
 	TaintUninitialized,
 }
 
-// TaintUninitialized is the key of the taint with which a kubelet registers a Node that has to get the metadata of its NodeGroup first.
+// TaintUninitialized is the key of a taint that a kubelet sets when it registers a Node: the Node has to get the metadata of its NodeGroup first.
 const TaintUninitialized = "drover.dev/uninitialized"
 
-// Annotations of the machine-config-operator and the states in which it has given up on an update:
+// Annotations of the machine-config-operator and its states after it has given up on an update:
 // https://github.com/openshift/machine-config-operator/blob/master/pkg/daemon/constants/constants.go, and what it counts as unavailable:
 // https://github.com/openshift/machine-config-operator/blob/master/pkg/controller/common/state/layered_node_state.go
 const (
@@ -101,7 +100,8 @@ var checks = []struct {
 	}},
 }
 
-// Signs returns the signs of a Node, without its lease. taints are the keys that its group adds to those that count everywhere.
+// Signs returns the signs of a Node, without its lease. taints are keys that its group declares; they count in addition to the keys that count
+// everywhere.
 func Signs(node *corev1.Node, taints []string) (signs []Sign) {
 	for i := range checks {
 		if checks[i].check(node) || checks[i].sign == SignTainted && hasTaint(node, taints) {

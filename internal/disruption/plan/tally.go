@@ -17,12 +17,12 @@ import (
 
 // Counts are what a budget is compared with.
 type Counts struct {
-	// Expected is how many Nodes the group should have: its initialized members, the Nodes that its MachineSets lack, and those that are gone while
-	// they are disrupted. Percentages are of it.
+	// Expected is how many Nodes the group should have: its initialized members, the Nodes that its MachineSets lack, and the Nodes that are gone while
+	// they are disrupted. Percentages refer to it.
 	Expected int
 	// Limit is how many of them may be unavailable.
 	Limit int
-	// Unavailable counts those with a sign, those that a capability disrupts, and those that the MachineSets lack.
+	// Unavailable counts the Nodes with a sign, the Nodes that a capability disrupts, and the Nodes that the MachineSets lack.
 	Unavailable int
 	// DisruptedReady counts the Ready Nodes that a capability disrupts, and the Nodes that the MachineSets lack.
 	DisruptedReady int
@@ -51,7 +51,7 @@ type place struct {
 	uid  types.UID
 }
 
-// capabilities are some of the capabilities: bit 1<<i is that of the capability order[i].
+// capabilities is a set of capabilities: bit 1<<i stands for the capability order[i].
 type capabilities uint8
 
 func bit(capability v1alpha1.Capability) capabilities {

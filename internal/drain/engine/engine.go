@@ -27,7 +27,7 @@ type Settings struct {
 	// RequestsPerSecond bounds the evictions and deletions of pods of all nodes together; Burst is the largest number of them at once.
 	RequestsPerSecond float64
 	Burst             int
-	// Workers is how many requests may be in progress, without those that wait for an admission webhook; less than one counts as one.
+	// Workers is how many requests may be in progress, not counting requests that wait for an admission webhook. Less than one counts as one.
 	Workers int
 	// Clock returns the time; nil is the real clock.
 	Clock clock.WithTicker
@@ -176,7 +176,7 @@ func (e *Engine) send(ctx context.Context, task drain.Task) error {
 	})
 }
 
-// attached lists the volumes attached to a node, without those of pods that remain there.
+// attached lists the volumes attached to a node, except volumes of pods that remain there.
 func (e *Engine) attached(ctx context.Context, node string, remaining []*corev1.Pod) ([]string, error) {
 	var list storagev1.VolumeAttachmentList
 	if err := e.cache.List(ctx, &list, client.MatchingFields{IndexNode: node}); err != nil {

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// slowAnswer is how long a request occupies one of the places for requests. One that takes longer waits for an admission webhook.
+	// slowAnswer is how long a request occupies one of the places for requests. A request that takes longer waits for an admission webhook.
 	slowAnswer = time.Second
 	// maxUnanswered is how many times as many requests as there are places may be without an answer. Each takes a seat of the API server, which has some
 	// 245 for all service accounts (https://kubernetes.io/docs/concepts/cluster-administration/flow-control/).
@@ -40,7 +40,7 @@ func lanesOf(e *entry) []string {
 	return all
 }
 
-// free reports whether a request can enter its lanes. If not the pod waits for the first one that is full.
+// free reports whether a request can enter its lanes. If not, the pod waits for the first full lane.
 func (l *lanes) free(e *entry, lanes []string) bool {
 	for _, lane := range lanes {
 		if l.busy[lane] < l.limit {

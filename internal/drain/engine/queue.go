@@ -74,7 +74,7 @@ type budget struct {
 	evicting bool
 	// unobserved are the evictions that the status does not show yet, by the UID of the pod.
 	unobserved map[types.UID]eviction
-	// waiting are the pods that wait for a disruption, in their order; blocked are those that cannot leave when one is allowed, because they have
+	// waiting are the pods that wait for a disruption, in their order. blocked are the pods that cannot leave when one is allowed, because they have
 	// another budget, too.
 	waiting, blocked []types.UID
 	// probe is when one of them is evicted although the status does not allow it.
@@ -86,7 +86,7 @@ type eviction struct {
 	at  time.Time
 }
 
-// newQueue returns a queue with as many requests in progress as there are workers, without those that are not answered soon.
+// newQueue returns a queue with as many requests in progress as there are workers, not counting requests that are not answered soon.
 func newQueue(clk clock.WithTicker, limiter *rate.Limiter, metrics *Metrics, workers int) *Queue {
 	return &Queue{
 		clock: clk, limiter: limiter, metrics: metrics, changed: func(string) {}, lanes: newLanes(workers),
@@ -269,7 +269,7 @@ func (q *Queue) leave(lanes []string) {
 	}
 }
 
-// passOn queues the next pod of a lane in place of one that has not entered it.
+// passOn queues the next pod of a lane after a pod did not enter the lane in its turn.
 func (q *Queue) passOn(e *entry) {
 	if lane := e.turn; lane != "" {
 		e.turn = ""
@@ -292,7 +292,7 @@ func (q *Queue) next(lane string) {
 	}
 }
 
-// offerNext offers a disruption to the next pod in place of one that it was offered to and that does not need it.
+// offerNext offers a disruption to the next pod if this pod does not need the disruption that it was offered.
 func (q *Queue) offerNext(e *entry) {
 	if !e.offered {
 		return

@@ -39,7 +39,7 @@ type testQueue struct {
 	// gone are the pods that do not exist any more.
 	gone map[string]bool
 	sent []string
-	// changedNodes are the nodes for which changed was called.
+	// changedNodes are the nodes that changed was called with.
 	changedNodes []string
 }
 
@@ -224,7 +224,7 @@ func TestQueue_AsManyAsTheBudgetAllows(t *testing.T) {
 	})
 }
 
-// Each decision about a node has a task for all of its pods. Those that wait for their budget are not queued again.
+// Each decision about a node has a task for all of its pods. Pods that wait for their budget are not queued again.
 func TestSetTasks_PodsWaitForTheirBudget(t *testing.T) {
 	withFakeTime(t, func(q *testQueue) {
 		q.budgets["a"] = []string{"web"}
@@ -270,7 +270,7 @@ func TestQueue_OneEvictionAtATimePerBudget(t *testing.T) {
 	})
 }
 
-// A disruption is offered to the next pod when the one that it was offered to does not need it.
+// If a pod does not need the disruption that it was offered, the queue offers it to the next pod.
 func TestQueue_OffersTheNextPod(t *testing.T) {
 	for name, change := range map[string]func(q *testQueue){
 		"gone":                 func(q *testQueue) { q.gone["a"] = true },

@@ -29,7 +29,7 @@ type smallPod struct {
 	grace                        int64
 	priority                     int32
 	hasGrace, hasPriority, ready bool
-	// tolerations are those of taints with the effect NoExecute that last, and of the cordon, as JSON; most pods have none.
+	// tolerations are, as JSON, the lasting tolerations of taints with the effect NoExecute, and the tolerations of the cordon. Most pods have none.
 	tolerations string
 	// rare is nil for most pods.
 	rare *rarePart
@@ -83,8 +83,8 @@ func TrimPod(object any) (any, error) {
 	return small, nil
 }
 
-// lastingTolerations returns the tolerations that keep a pod on a node with a taint of the effect NoExecute for as long as it has the taint, and
-// those that let it come to a cordoned node.
+// lastingTolerations returns the tolerations that keep a pod on a node with a taint of the effect NoExecute for as long as it has the taint, and the
+// tolerations that let a pod come to a cordoned node.
 func lastingTolerations(pod *corev1.Pod) (lasting []corev1.Toleration) {
 	for _, toleration := range pod.Spec.Tolerations {
 		keeps := toleration.Effect == "" || toleration.Effect == corev1.TaintEffectNoExecute

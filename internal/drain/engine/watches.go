@@ -25,7 +25,7 @@ const IndexNode = "spec.nodeName"
 // budgetDelay is how long the nodes wait after a change of a budget's status, so that several changes are one reconciliation.
 const budgetDelay = time.Second
 
-// Index adds the index of VolumeAttachments to a cache; IndexPods adds that of pods.
+// Index adds the index of VolumeAttachments to a cache. IndexPods adds the index of pods.
 func Index(ctx context.Context, indexer client.FieldIndexer) error {
 	err := indexer.IndexField(ctx, &storagev1.VolumeAttachment{}, IndexNode, func(object client.Object) []string {
 		if attachment, ok := object.(*storagev1.VolumeAttachment); ok {
@@ -39,7 +39,7 @@ func Index(ctx context.Context, indexer client.FieldIndexer) error {
 	return nil
 }
 
-// daemonSet returns a DaemonSet of which only the metadata is read.
+// daemonSet returns a DaemonSet for reading its metadata only.
 func daemonSet() *metav1.PartialObjectMetadata {
 	object := &metav1.PartialObjectMetadata{}
 	object.SetGroupVersionKind(schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "DaemonSet"})

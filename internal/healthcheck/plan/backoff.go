@@ -12,14 +12,14 @@ import (
 const (
 	minDelay = time.Minute
 	maxDelay = time.Hour
-	// startWindow is how long after its startup timeout a Machine that fails still counts as one that failed to start. It is longer than
-	// the longest delay.
+	// startWindow is how long after its startup timeout a failed Machine still counts as one whose start has failed. It is longer than the longest
+	// delay.
 	startWindow = 2 * time.Hour
 )
 
-// StartFailures are those of an owner whose Machines fail to start. All Machines that fail together are one round; when one that was created
-// since then fails, too, that is the next round, and it is delayed for longer. Otherwise a MachineSet and a MachineHealthCheck create and delete
-// Machines as fast as they can (openshift/enhancements PR 673). The zero value is none.
+// StartFailures counts the failed starts of an owner's Machines. All Machines that fail together are one round. If a Machine that was created since
+// then fails, too, the next round begins, and it is delayed for longer. Otherwise a MachineSet and a MachineHealthCheck would create and delete
+// Machines as fast as they can (openshift/enhancements PR 673). The zero value means no failures.
 type StartFailures struct {
 	// Rounds is how many rounds there have been in a row.
 	Rounds int
@@ -38,8 +38,8 @@ func (f StartFailures) delay() time.Duration {
 	return delay
 }
 
-// until returns when a Machine may be remediated; zero for now. One that had started is delayed as well after a replacement has failed: there may
-// be none for it.
+// until returns when a Machine may be remediated; zero for now. After a replacement has failed, it delays Machines that had started, too: their
+// replacements might fail as well.
 func (f StartFailures) until(started bool, created time.Time) time.Time {
 	switch {
 	case f.Rounds == 0, started && f.Rounds < 2, !started && f.includes(created):
@@ -76,8 +76,8 @@ func (in *Input) started(t *Target, a Assessment) bool {
 	return a.Health != NodeStartupTimedOut && a.Health != Failed || age > startupTimeout(in.Check)+startWindow
 }
 
-// failures returns the failures of the owners: those that the controller remembers, and where it does not, as after a restart, those that the
-// Machines show that are being deleted and never had a Node. An owner with a replacement that is healthy has recovered.
+// failures returns the failures of the owners. If the controller remembers none of an owner, as after a restart, the Machines show them: Machines
+// that are being deleted and never had a Node. An owner with a healthy replacement has recovered.
 func (in *Input) failures(assessments []Assessment) (failures map[types.UID]StartFailures, recovered []types.UID) {
 	failures = in.observedFailures()
 	for owner, known := range in.Failures {

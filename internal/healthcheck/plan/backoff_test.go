@@ -86,7 +86,7 @@ func TestStarted(t *testing.T) {
 	}
 }
 
-// The sum of the longest timeout and the time after it must not overflow: every Machine would count as one that had started.
+// The sum of the longest timeout and the time after it must not overflow: otherwise every Machine would count as started.
 func TestStarted_TimeoutOutOfRange(t *testing.T) {
 	machine := newMachine("m1", "")
 	machine.CreationTimestamp = metav1.NewTime(start.Add(-time.Minute))

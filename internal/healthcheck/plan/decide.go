@@ -59,7 +59,7 @@ type Input struct {
 	Targets []Target
 	// Failures are the failed starts that the controller remembers, by owner.
 	Failures map[types.UID]StartFailures
-	// Limits are those of a MachineHealthCheck without annotations for them.
+	// Limits apply to a MachineHealthCheck without annotations for them.
 	Limits Limits
 	// Now is the time of the decision.
 	Now time.Time
@@ -92,7 +92,7 @@ type Decision struct {
 	Expected, Healthy, Unhealthy, Limit int
 	// LimitError is why spec.maxUnhealthy is invalid, and LimitsError why an annotation that limits remediations is.
 	LimitError, LimitsError error
-	// Limits are those of the MachineHealthCheck.
+	// Limits are the MachineHealthCheck's limits.
 	Limits Limits
 	// Allowed reports whether Machines may be remediated.
 	Allowed bool
@@ -114,14 +114,14 @@ type Decision struct {
 	limited *disruptionplan.Input
 }
 
-// Remediation is one that can start.
+// Remediation is a remediation that can start.
 type Remediation struct {
 	*Target
 	Assessment Assessment
 	Method     Method
 	// Started reports that the Machine had started before it became unhealthy.
 	Started bool
-	// Failures are those of its owner.
+	// Failures are the failed starts of its owner.
 	Failures StartFailures
 }
 
@@ -129,7 +129,7 @@ type Remediation struct {
 type Blocked struct {
 	Machine         *machinev1beta1.Machine
 	Reason, Message string
-	// Event is the reason of the event, where it is not the one that the Reason stands for.
+	// Event is the reason of the event, if it differs from the default event of the Reason.
 	Event string
 	// Retried reports that the request may have been carried out, and is tried again with a backoff.
 	Retried bool
@@ -142,7 +142,7 @@ func Selector(check *machinev1beta1.MachineHealthCheck) (labels.Selector, error)
 	return metav1.LabelSelectorAsSelector(&check.Spec.Selector)
 }
 
-// Decide assesses all Machines, counts them, and chooses those that can be remediated now.
+// Decide assesses all Machines, counts them, and chooses the Machines that can be remediated now.
 func Decide(in *Input) Decision {
 	d := Decision{Assessments: make([]Assessment, len(in.Targets)), Expected: len(in.Targets), now: in.Now}
 	for i := range in.Targets {
@@ -262,7 +262,7 @@ func (r *Remediation) blocked(older string, now time.Time) Blocked {
 	return b
 }
 
-// compareUrgency puts Machines without a Node first, since no Pod can run on them, then those that have been unhealthy for longest.
+// compareUrgency puts Machines without a Node first, since no Pod can run on them, then the Machines that have been unhealthy for longest.
 func compareUrgency(a, b Remediation) int {
 	rank := func(r *Remediation) int {
 		if r.Node == nil {

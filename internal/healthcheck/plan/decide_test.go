@@ -66,7 +66,7 @@ func TestDecide_Counts(t *testing.T) {
 		{"uuwww", "40%", 3, 0, true, "m0 m1"},
 		{"uuuww", "40%", 2, 0, false, ""},
 		{"uwwww", "4", 4, 3, true, "m0"},
-		// Machines within a timeout, and those that start or are being deleted, are not healthy either.
+		// Machines within a timeout, and Machines that start or are being deleted, are not healthy either.
 		{"swww", "1", 3, 0, true, ""},
 		{"suww", "1", 2, 0, false, ""},
 		{"duww", "1", 2, 0, false, ""},

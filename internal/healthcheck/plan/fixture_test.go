@@ -87,7 +87,7 @@ func newTargets(kinds string) []Target {
 	return targets
 }
 
-// summary lists the Machines whose remediation can start, in order, and those that are blocked, with the reasons.
+// summary lists the Machines whose remediation can start, in order, and the blocked Machines with the reasons.
 func summary(d *Decision) string {
 	var texts []string
 	for _, r := range d.Remediations {

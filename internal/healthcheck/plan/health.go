@@ -91,9 +91,9 @@ func (in *Input) NeedsRemediation(t *Target, node *corev1.Node) bool {
 	return in.assess(&changed).Health.NeedsRemediation()
 }
 
-// assessStart returns the health of a Machine that has no Node. The timeout runs from its creation: that of machine-api-operator runs from
-// status.lastUpdated, which every write of the status changes. It does not run before the Machine is provisioned: a replacement would have to wait
-// for that, too.
+// assessStart returns the health of a Machine that has no Node. The timeout runs from the Machine's creation; in machine-api-operator, it runs from
+// status.lastUpdated, which every write of the status changes. The timeout does not start before the Machine is provisioned: a replacement would have
+// to wait for that, too.
 func (in *Input) assessStart(t *Target) Assessment {
 	timeout := startupTimeout(in.Check)
 	if timeout <= 0 {

@@ -137,7 +137,7 @@ func TestAssess(t *testing.T) {
 	}
 }
 
-// updated sets status.lastUpdated, from which machine-api-operator measures the startup timeout.
+// updated sets status.lastUpdated. machine-api-operator measures the startup timeout from it.
 func updated(m *machinev1beta1.Machine) { m.Status.LastUpdated = &metav1.Time{Time: start} }
 
 // withTransitions adds a condition for each time since its transition.

@@ -30,8 +30,8 @@ const (
 const noLimit = "100%"
 
 const (
-	// progressDeadline is how long a replacement, or an external remediation, counts as in flight. One that takes longer may never end, and must not
-	// block the others for ever.
+	// progressDeadline is how long a replacement, or an external remediation, counts as in flight. A remediation that takes longer may never end, and
+	// must not block the others forever.
 	progressDeadline = 30 * time.Minute
 	// maxSkew is how far the clock of the API server may be ahead of Drover's.
 	maxSkew = time.Minute
@@ -73,13 +73,13 @@ func limitsOf(check *machinev1beta1.MachineHealthCheck, defaults Limits) (Limits
 	return limits, nil
 }
 
-// Group has the Machines over which remediations are counted: those that a MachineHealthCheck selects, and all others of their owners. So two
+// Group has the Machines whose remediations are counted: the Machines that a MachineHealthCheck selects, and all others of their owners. So two
 // MachineHealthChecks with Machines of the same MachineSet see the same remediations.
 type Group struct {
 	// Machines are all of them; the MachineHealthCheck selects the first ones, as many as Selected.
 	Machines []Target
 	Selected int
-	// Sets are the MachineSets of the namespace, and Requested its Machines for which there is a remediation request.
+	// Sets are the MachineSets of the namespace. Requested are its Machines that have a remediation request.
 	Sets      []machinev1beta1.MachineSet
 	Requested []disruptionplan.Requested
 	// Starts are when this controller last started a remediation, by owner. It has run since ControllerStart.

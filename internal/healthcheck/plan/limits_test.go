@@ -81,7 +81,7 @@ func newGroup(targets []Target, replicas int) *Group {
 
 func withMax(text string) Limits { return Limits{MaxInFlight: new(intstr.Parse(text))} }
 
-// startables lists which remediations may start, and which exceed a limit; message is that of the first of them.
+// startables lists which remediations may start, and which exceed a limit; first is the first that exceeds a limit.
 func startables(check *machinev1beta1.MachineHealthCheck, group *Group, limits Limits, now time.Time) (startable, limited string, first Blocked) {
 	d := Decide(&Input{Check: check, Targets: group.Machines, Limits: limits, Now: now})
 	d.ApplyLimits(group)
@@ -276,7 +276,7 @@ func TestStartable_DeletionNotShown(t *testing.T) {
 	}
 }
 
-// One that was tried, and that something else blocks, leaves its place to the next one.
+// If a remediation was tried, and something else blocks it, it leaves its place to the next one.
 func TestStartable_TriedLeavesItsPlace(t *testing.T) {
 	targets := newTargets("uuuw")
 	d := Decide(&Input{Check: newCheck("c"), Targets: targets, Limits: withMax("1"), Now: start})

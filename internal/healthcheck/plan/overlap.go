@@ -19,8 +19,9 @@ type Overlap struct {
 	Older bool
 }
 
-// overlaps returns the other MachineHealthChecks that select some of the targets, the oldest first, and for each target the oldest of those that
-// are older than this one; empty for none. A paused one counts: pausing it is no reason for another one to remediate its Machines.
+// overlaps returns the other MachineHealthChecks that select some of the targets, the oldest first. For each target it also returns the oldest of
+// them that is older than this MachineHealthCheck; empty for none. A paused MachineHealthCheck counts: pausing it is no reason for another one to
+// remediate its Machines.
 func (in *Input) overlaps() (overlaps []Overlap, older []string) {
 	older = make([]string, len(in.Targets))
 	for _, other := range in.others() {

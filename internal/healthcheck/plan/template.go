@@ -16,11 +16,11 @@ import (
 // RequestAnnotation of a remediation request is the UID of the Machine that Drover has created it for.
 const RequestAnnotation = "drover.dev/remediation-for"
 
-// templateSuffix is what the kind of a remediation template has in addition to that of its requests.
+// templateSuffix distinguishes the kind of a remediation template from the kind of its requests.
 const templateSuffix = "Template"
 
-// DefaultTemplateKinds returns the kinds of remediation templates that are used unless the configuration names others: those of medik8s and metal3.
-// config/machines/rbac.yaml has the permissions for them.
+// DefaultTemplateKinds returns the kinds of remediation templates that are used unless the configuration names others: the kinds of medik8s and
+// metal3. config/machines/rbac.yaml has the permissions for them.
 func DefaultTemplateKinds() []string {
 	return []string{
 		"SelfNodeRemediationTemplate.self-node-remediation.medik8s.io",
@@ -30,14 +30,14 @@ func DefaultTemplateKinds() []string {
 	}
 }
 
-// refusedGroups are groups whose kinds are no remediation requests, in addition to those that isRefusedGroup has a rule for.
+// refusedGroups are groups whose kinds are no remediation requests. isRefusedGroup has rules for more groups.
 var refusedGroups = []string{
 	"cluster.x-k8s.io", "nodemaintenance.medik8s.io", "nodemaintenance.kubevirt.io", "openshift-optional.skrzypek.io",
 }
 
-// isRefusedGroup reports whether no kind of a group is ever a remediation request: those of Kubernetes itself, which have no dot or end in k8s.io or
-// kubernetes.io, those of OpenShift, of the Cluster API's core, of Drover, and those that Drover acts on. The policy drover-remediation-templates in
-// config/machines/admission.yaml has the same rules.
+// isRefusedGroup reports whether no kind of a group is ever a remediation request. It refuses the groups of Kubernetes itself, which have no dot or
+// end in k8s.io or kubernetes.io, of OpenShift, of the Cluster API's core, of Drover, and the groups that Drover acts on. The policy
+// drover-remediation-templates in config/machines/admission.yaml has the same rules.
 func isRefusedGroup(group string) bool {
 	within := func(domain string) bool { return group == domain || strings.HasSuffix(group, "."+domain) }
 	return !strings.Contains(group, ".") || slices.Contains(refusedGroups, group) || slices.ContainsFunc(
@@ -65,7 +65,7 @@ var isVersion = regexp.MustCompile("^v[0-9]+((alpha|beta)[0-9]+)?$")
 
 // TemplateFailure is why the remediation template cannot be used until a user corrects that; the zero value if it can.
 type TemplateFailure struct {
-	// Reason is that of the conditions.
+	// Reason is the reason of the conditions.
 	Reason, Message string
 }
 
@@ -86,7 +86,7 @@ func RequestKind(reference *corev1.ObjectReference, allowed []string) (schema.Gr
 	return kind.GroupVersion().WithKind(name), TemplateFailure{}
 }
 
-// RequestKindOf returns the kind of a template that the configuration names, and that of its requests.
+// RequestKindOf returns the kind of a template that the configuration names, and the kind of its requests.
 func RequestKindOf(allowed string) (template, request schema.GroupKind) {
 	template = schema.ParseGroupKind(allowed)
 	return template, schema.GroupKind{Group: template.Group, Kind: strings.TrimSuffix(template.Kind, templateSuffix)}

@@ -48,7 +48,8 @@ func drainNode(in *Input) (step Step, drained bool) {
 	return in.endOfDrain(), false
 }
 
-// endOfDrain ends the drain, or waits for the pods that are left: not those of an instance that is gone or turned off.
+// endOfDrain ends the drain, or waits for the remaining pods. If the Node is down, it does not wait for pods of an instance that is gone, or that is
+// turned off and has no pod with a volume.
 func (in *Input) endOfDrain() Step {
 	switch {
 	case in.Pods.Done():
@@ -130,7 +131,7 @@ func CordonDenied(reason string, err error) *Wait {
 	return drainBlocked(reason, err.Error(), delay.Denied)
 }
 
-// QuorumBlocked is the wait for a control plane that cannot spare a Node, or, if err is not nil, of which that cannot be found out.
+// QuorumBlocked is the wait for a control plane that cannot spare a Node. If err is not nil, nothing could find out whether it can.
 func QuorumBlocked(denial string, err error) *Wait {
 	reason, retry := ReasonQuorum, delay.Quorum
 	if err != nil {
@@ -152,8 +153,8 @@ func (in *Input) leaseWait() Wait {
 	return wait
 }
 
-// DrainOptions returns how the Node is drained that was cordoned at a time, from which the engine counts. The pods of an unreachable Node cannot
-// report their end: only those within their grace period are waited for.
+// DrainOptions returns how the Node is drained. since is when it was cordoned; the engine counts from that time. The pods of an unreachable Node
+// cannot report their end: the drain waits only for pods within their grace period.
 func (in *Input) DrainOptions(since time.Time) drain.Options {
 	timeout := in.Settings.VolumeDetachTimeout
 	options := drain.Options{Unreachable: drain.Ignore, Volumes: timeout > 0, VolumesTimeout: timeout}

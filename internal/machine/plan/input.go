@@ -82,7 +82,7 @@ type State struct {
 	Generation int64
 	// Recorded is an instance that has just been recorded and that the status does not show yet; nil for none.
 	Recorded *provider.Instance
-	// Instance is the last one that the provider has returned; nil for none. It outlives the instance itself.
+	// Instance is the last instance that the provider has returned; nil for none. It outlives the instance itself.
 	Instance *provider.Instance
 	// Drained reports that the Node has been drained.
 	Drained bool

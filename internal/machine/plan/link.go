@@ -67,11 +67,11 @@ func (l *Link) event() Event {
 }
 
 // AdoptionRefusal returns why the Machine may not have a Node that it does not have yet; empty if it may. A Machine names its Node by
-// spec.providerID, which its author writes: without this check the permission to create Machines in any namespace would be the permission to drain
-// and delete any Node that has no Machine. The Node whose UID is in nodeRef is the Machine's already. Another one is the Machine's if it is not older
-// than the Machine and the Machine's provider knows it as the Machine's instance. Every other Node is adopted: the namespace must be one that may
-// adopt Nodes, and the Node may not be one of the control plane. The age alone proves nothing: a kubelet that registers anew has a Node that is
-// younger than any Machine which a user has made for it.
+// spec.providerID, which its author writes: without this check, anyone who can create Machines in any namespace could drain and delete any Node that
+// has no Machine. The Node whose UID is in nodeRef is the Machine's already. Another Node is the Machine's if it is not older than the Machine and
+// the Machine's provider knows it as the Machine's instance. Every other Node is adopted: the namespace must be allowed to adopt Nodes, and the Node
+// may not belong to the control plane. The age alone proves nothing: when a kubelet registers anew, its Node is younger than any Machine that a user
+// has made for it.
 func AdoptionRefusal(in *Input, node *corev1.Node) string {
 	machine, allowed := in.Machine, in.Settings.AdoptionNamespaces
 	if ref := machine.Status.NodeRef; ref != nil && ref.UID == node.UID {
@@ -94,7 +94,7 @@ func AdoptionRefusal(in *Input, node *corev1.Node) string {
 	return ""
 }
 
-// isNodeOf reports whether a Node is that of an instance: by providerID, and if one of them has none, by internal IP address.
+// isNodeOf reports whether a Node belongs to an instance: by providerID, and if one of them has none, by internal IP address.
 func isNodeOf(instance *provider.Instance, node *corev1.Node) bool {
 	if instance == nil {
 		return false
@@ -106,9 +106,9 @@ func isNodeOf(instance *provider.Instance, node *corev1.Node) bool {
 	return slices.ContainsFunc(nodelink.InternalIPs(instance.Addresses), func(ip string) bool { return slices.Contains(addresses, ip) })
 }
 
-// isNodeOfLost reports whether a Node is that of an instance that the provider has lost: by the providerID, and by an internal IP address that Drover
-// has recorded in the status, which the author of a Machine cannot write. A process that ended before it recorded nodeRef would otherwise leave the
-// Node behind.
+// isNodeOfLost reports whether a Node belongs to an instance that the provider has lost. It compares the providerID, and an internal IP address that
+// Drover has recorded in the status, which the author of a Machine cannot write. Otherwise a process that ended before it recorded nodeRef would
+// leave the Node behind.
 func (in *Input) isNodeOfLost(node *corev1.Node) bool {
 	id := nodelink.ProviderID(in.Machine)
 	// An instance that this reconciliation has deleted was the Machine's as well.
@@ -119,9 +119,9 @@ func (in *Input) isNodeOfLost(node *corev1.Node) bool {
 	return isNodeOf(&provider.Instance{Addresses: in.Machine.Status.Addresses}, node)
 }
 
-// LateNodeNames returns the names by which a Node is searched for that registered so shortly before its instance was deleted that the cache does not
-// show it: no other reconciliation would find it. They are those that Nodes are given, the Machine's and the instance's. It returns none if the
-// Machine had no instance or if the Node is ambiguous.
+// LateNodeNames returns the names of a Node that may have registered just before its instance was deleted. The cache may not show this Node, and no
+// other reconciliation would find it. The names are the usual names of Nodes: the Machine's and the instance's. It returns none if the Machine had no
+// instance or if the Node is ambiguous.
 func LateNodeNames(in *Input) []string {
 	known := in.Known()
 	if in.Link.Conflict != "" || !Provisioned(known) {
@@ -180,7 +180,7 @@ func labelsOf(instance *provider.Instance) map[string]string {
 	return map[string]string{LabelType: instance.Type, LabelRegion: instance.Region, LabelZone: instance.Zone}
 }
 
-// isLabelValue reports whether the API server accepts the value of a label. With one that it does not accept it would refuse the providerID, too.
+// isLabelValue reports whether the API server accepts the value of a label. If it refuses a label, it refuses the providerID in the same patch, too.
 func isLabelValue(value string) bool { return len(validation.IsValidLabelValue(value)) == 0 }
 
 // invalidLabels returns the event for what the provider says that no label can hold; the zero value for none.

@@ -141,8 +141,8 @@ func handOver(in *Input) Step {
 	return stop(Wait{})
 }
 
-// provision leads from a new Machine to one that runs: finalizer, instance, record, Node. A Machine that no provider serves belongs to another
-// controller: a finalizer of Drover would keep it forever.
+// provision leads from a new Machine to a running one: finalizer, instance, record, Node. If no provider serves a Machine, it belongs to another
+// controller, and a finalizer of Drover would keep it forever.
 func provision(in *Input) Step {
 	if Phase(&in.Machine.Status) == machinev1beta1.PhaseFailed {
 		return stop(Wait{})

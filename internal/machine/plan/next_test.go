@@ -41,7 +41,7 @@ func newNode() *corev1.Node {
 	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "m", UID: "node"}, Spec: corev1.NodeSpec{ProviderID: "cloud:///m"}}
 }
 
-// withRunning makes the Machine one that runs and whose Node is known.
+// withRunning makes the Machine run, with a known Node.
 func withRunning(in *Input) {
 	in.Machine.Spec.ProviderID = new("cloud:///m")
 	in.Machine.Annotations = map[string]string{AnnotationInstanceState: "Running"}
@@ -386,7 +386,7 @@ func TestNext_Delete(t *testing.T) {
 	})
 }
 
-// What is waited for longest may need the shortest retry: that of the lease.
+// What takes longest to wait for may need the shortest retry: the renewal of the lease.
 func TestNextAttempt_RenewalOfTheLease(t *testing.T) {
 	for _, c := range []struct{ retry, renew, want time.Duration }{
 		{0, 0, 0}, {time.Minute, 0, time.Minute}, {0, time.Hour, time.Hour}, {time.Minute, time.Second, time.Second},

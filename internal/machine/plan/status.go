@@ -38,8 +38,8 @@ func isFalse(reason, message string) Condition {
 // maxAddresses is how many of the addresses that a provider reports a Machine keeps.
 const maxAddresses = 256
 
-// Status returns the status of the Machine while something is waited for, and whether it differs from the one that the Machine has. It is the same
-// for the same input, so that nothing is written at rest.
+// Status returns the status of the Machine while something is waited for, and whether it differs from the current status. It is the same for the same
+// input, so that nothing is written at rest.
 func Status(in *Input, wait *Wait) (after machinev1beta1.MachineStatus, changed bool) {
 	before := &in.Machine.Status
 	after = *before.DeepCopy()
@@ -91,7 +91,7 @@ func (in *Input) isNodeDeleted() bool {
 	return in.NodeDeletion.Tried && !in.NodeDeletion.Stale && in.NodeDeletion.Err == nil && in.Link.Conflict == ""
 }
 
-// setConditions sets all conditions of which something is known.
+// setConditions sets all conditions whose state is known.
 func (in *Input) setConditions(after *machinev1beta1.MachineStatus, wait *Wait) {
 	ready, readySeverity := in.ready(wait), machinev1beta1.ConditionSeverityInfo
 	if ready.Reason == ReasonFailed {

@@ -63,8 +63,8 @@ func MachinesOfNode(ctx context.Context, cache client.Reader, node string) ([]ma
 	return machines.Items, nil
 }
 
-// MachinesOfSet returns the Machines that a MachineSet owns and those of its namespace that have no controller, from a cache with IndexOwners. They
-// must not be changed.
+// MachinesOfSet returns the Machines that a MachineSet owns, and the Machines of its namespace that have no controller, from a cache with
+// IndexOwners. They must not be changed.
 func MachinesOfSet(ctx context.Context, cache client.Reader, namespace string, uid types.UID) ([]machinev1beta1.Machine, error) {
 	var all []machinev1beta1.Machine
 	for _, owner := range []types.UID{uid, noOwner} {
@@ -81,9 +81,9 @@ func MachinesOfSet(ctx context.Context, cache client.Reader, namespace string, u
 	return all, nil
 }
 
-// SetsOf returns the MachineSets of a Machine: the one that controls it, whether its selector matches or not, or, for a Machine without a controller,
-// those that it belongs to as has reports. If these are several, none of them applies to the Machine. They must not be changed. A
-// caller that acts on a MachineSet asks undecodable.Check; its labels and its selector are known in any case.
+// SetsOf returns the MachineSets of a Machine. A Machine with a controller has only this controller, whether its selector matches or not. A Machine
+// without a controller has the MachineSets that has accepts; if there are several, none of them applies to it. They must not be changed. A caller
+// that acts on a MachineSet asks undecodable.Check; its labels and its selector are known in any case.
 func SetsOf(
 	ctx context.Context, cache client.Reader, machine *machinev1beta1.Machine, has func(set *machinev1beta1.MachineSet) bool,
 ) (found []*machinev1beta1.MachineSet, err error) {
@@ -102,7 +102,7 @@ func SetsOf(
 	return found, nil
 }
 
-// controllerOf returns the MachineSet that an ownerReference names; none for another kind, and for one that is gone.
+// controllerOf returns the MachineSet that an ownerReference names. It returns none if the owner is of another kind or is gone.
 func controllerOf(ctx context.Context, cache client.Reader, namespace string, owner *metav1.OwnerReference) ([]*machinev1beta1.MachineSet, error) {
 	if owner.Kind != "MachineSet" {
 		return nil, nil

@@ -73,7 +73,7 @@ func Client(config *rest.Config, codecs serializer.CodecFactory) (rest.Interface
 	return client, nil
 }
 
-// Stream asks for Machines: a list, or a watch, as the options say. namespace is that of the Machines; "" is all. The caller closes the answer.
+// Stream asks for Machines: a list, or a watch, as the options say. namespace is the Machines' namespace; "" is all. The caller closes the answer.
 func Stream(ctx context.Context, client rest.Interface, namespace string, options metav1.ListOptions) (io.ReadCloser, error) {
 	return client.Get().NamespaceIfScoped(namespace, namespace != "").Resource("machines").VersionedParams(&options, metav1.ParameterCodec).Stream(ctx)
 }
@@ -115,7 +115,7 @@ func (l *list) more() error {
 	n, err := io.ReadAtLeast(l.from, free, min(len(free), max(len(l.text), 1)))
 	l.text = l.text[:len(l.text)+n]
 	if n > 0 && errors.Is(err, io.ErrUnexpectedEOF) {
-		// The next call returns io.EOF, or this error again if it is that of a connection that has broken.
+		// The next call returns io.EOF, or this error again if a connection has broken.
 		return nil
 	}
 	return err

@@ -1,7 +1,7 @@
-// Package capacity keeps the annotations of MachineSets by which cluster-autoscaler knows what their Nodes will have, so that it can scale them from
-// zero. Each provider of machine-api-operator has such a controller of its own.
+// Package capacity maintains the annotations of MachineSets that tell cluster-autoscaler what their Nodes will have, so that it can scale them from
+// zero. In machine-api-operator, each provider has such a controller of its own.
 //
-// It is a controller beside that of package machineset: a provider that is slow or fails does not delay Machines.
+// The controller is separate from package machineset, so that a slow or failing provider does not delay Machines.
 package capacity
 
 import (

@@ -28,9 +28,9 @@ const Burst = 500
 // Input is everything that Decide depends on. Decide does not change the objects.
 type Input struct {
 	Set *machinev1beta1.MachineSet
-	// Machines are those of the namespace that the MachineSet owns, and those without an owner; others are ignored.
+	// Machines are the Machines of the namespace that the MachineSet owns, and the Machines without an owner; others are ignored.
 	Machines []*machinev1beta1.Machine
-	// Readiness are the conditions Ready of the Nodes that the Machines name, by name; nil for one that does not exist.
+	// Readiness are the conditions Ready of the Nodes that the Machines name, by name; nil for a Node that does not exist.
 	Readiness map[string]*corev1.NodeCondition
 	// Refused are the Machines that the API server did not let Drover adopt or release, until the next attempt is due.
 	Refused map[types.UID]bool
@@ -54,8 +54,9 @@ type Decision struct {
 	Surge int
 	// CreateFor are the Machines to create: what each is created for, as the value of machineapi.CreatedForAnnotation.
 	CreateFor []string
-	// Scaled reports that the Machines were compared with spec.replicas, also those of a paused MachineSet. Owed is how many of the missing ones are
-	// owed for others, including those that are not created yet and the one for Replace, and Reached how many of spec.replicas the MachineSet has had.
+	// Scaled reports that the Machines were compared with spec.replicas; this happens for a paused MachineSet as well. Owed is how many of the missing
+	// Machines are owed for others, including Machines that are not created yet and the replacement for Replace. Reached is how many of spec.replicas
+	// the MachineSet has had.
 	Scaled        bool
 	Owed, Reached int
 	// Delete are the Machines to delete, in this order.
@@ -116,13 +117,13 @@ func replacing(set *machinev1beta1.MachineSet, members []Member) (found []*machi
 	return found
 }
 
-// IsReplacing reports whether a Machine is marked as one that is being replaced.
+// IsReplacing reports whether an annotation says that a Machine is being replaced.
 func IsReplacing(machine *machinev1beta1.Machine) bool {
 	_, marked := machine.Annotations[machineapi.ReplacingAnnotation]
 	return marked
 }
 
-// sort finds the members, the Machines to adopt and to release, and those that are being deleted.
+// sort finds the members, the Machines to adopt and to release, and the Machines that are being deleted.
 func (d *Decision) sort(in Input, membership machineapi.Membership) {
 	fixed := Paused(in.Set)
 	for _, machine := range in.Machines {

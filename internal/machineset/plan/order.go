@@ -8,11 +8,11 @@ import (
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 )
 
-// DeleteOrder sorts Machines in the order in which they are deleted. It returns an error for an unknown policy.
+// DeleteOrder sorts Machines in the order of their deletion. It returns an error for an unknown policy.
 //
-// Marked Machines come first, whatever the policy: the cluster-autoscaler marks the Machine whose Node it has drained. machine-api-operator gives a
-// Machine that was just created the same rank under the policy Newest. Machines that are of no use follow: with an error, or without a Node. Only
-// then the policy counts. Random prefers Machines whose Nodes are not ready, and the youngest of equals, which run the least.
+// Marked Machines come first, whatever the policy: the cluster-autoscaler marks the Machine whose Node it has drained. (machine-api-operator gives a
+// Machine that was just created the same rank under the policy Newest.) Next come Machines that are of no use: with an error, or without a Node. The
+// policy decides about the rest. Random prefers Machines whose Nodes are not ready, and among equals the youngest, because they run the least.
 func DeleteOrder(policy string, members []Member) ([]Member, error) {
 	age, err := byAge(policy)
 	if err != nil {

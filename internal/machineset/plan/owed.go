@@ -11,8 +11,8 @@ import (
 	"github.com/drover-io/drover/internal/machineapi"
 )
 
-// attribute says what the missing Machines are created for: first come those that are owed for Machines that were deleted or are being replaced, then
-// the growth of spec.replicas. A Machine that was deleted because spec.replicas shrank is owed nothing.
+// attribute says what the missing Machines are created for. First come the Machines that are owed for Machines that were deleted or are being
+// replaced, then the growth of spec.replicas. A Machine that was deleted because spec.replicas shrank is owed nothing.
 func (d *Decision) attribute(set *machinev1beta1.MachineSet, replicas, missing int) {
 	leaving, doubled := d.unreplaced()
 	d.Reached = max(machineapi.ReachedReplicas(set), max(int(set.Status.Replicas), len(d.Members)+leaving.deleted)-doubled)
@@ -38,9 +38,9 @@ type candidates struct {
 	deleted int
 }
 
-// unreplaced returns the Machines in whose place none of the members was created: those that are being replaced, then those that are being deleted.
-// Of these the last deleted come first: one that is owed is replaced at once, and those that stay are what a MachineSet deleted when it shrank.
-// doubled is how many members are being replaced and have their replacement among the members already.
+// unreplaced returns the Machines that no member replaces yet: first the Machines that are being replaced, then the Machines that are being deleted,
+// the last deleted first. A deleted Machine that is owed a replacement gets it at once, so the earlier ones were deleted because the MachineSet
+// shrank. doubled is how many members are being replaced and have their replacement among the members already.
 func (d *Decision) unreplaced() (found candidates, doubled int) {
 	named := map[types.UID]bool{}
 	for i := range d.Members {
@@ -68,7 +68,7 @@ func (d *Decision) unreplaced() (found candidates, doubled int) {
 	return found, doubled
 }
 
-// ReasonAfter returns what a Machine is created for in place of one that is being deleted.
+// ReasonAfter returns the reason for creating the replacement of a Machine that is being deleted.
 func ReasonAfter(machine *machinev1beta1.Machine) machineapi.CreationReason {
 	before, _ := machineapi.CreatedFor(machine)
 	switch {

@@ -26,7 +26,7 @@ func TestDecide_CreateFor(t *testing.T) {
 	withoutNode := func(machine *machinev1beta1.Machine) { machine.Status.NodeRef = nil }
 	for _, c := range []struct {
 		name string
-		// replicas are those of the spec, reached those of the status, recorded those of the annotation.
+		// replicas is the number in the spec, reached the number in the status, and recorded the number in the annotation.
 		replicas, reached int32
 		recorded          string
 		machines          map[string]edits
@@ -104,7 +104,7 @@ func TestDecide_CreateForWhileItGrows(t *testing.T) {
 	if len(d.CreateFor) != Burst || d.CreateFor[0] != "deleted/uid-of-b" || d.CreateFor[1] != "growth" || d.Owed != 1 {
 		t.Errorf("%d, %v first, %d owed", len(d.CreateFor), d.CreateFor[:2], d.Owed)
 	}
-	// One for growth was created, and the one that is owed was not.
+	// A Machine for growth was created, and the owed Machine was not.
 	if got := d.Record(0, 1); got != "3" {
 		t.Errorf("the record is %q", got)
 	}

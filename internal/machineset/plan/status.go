@@ -28,12 +28,12 @@ const (
 // Counts are the numbers of a MachineSet's status.
 type Counts struct {
 	Replicas, FullyLabelled, Ready, Available int32
-	// Unlinked have no Node; Failed are the names and errors of those that have failed.
+	// Unlinked counts the Machines without a Node. Failed are the names and errors of the Machines that have failed.
 	Unlinked int32
 	Failed   []string
 }
 
-// Count counts members, except those that a function excludes.
+// Count counts members. It leaves out the members that without returns true for.
 func Count(members []Member, without func(*machinev1beta1.Machine) bool, now time.Time) Counts {
 	var c Counts
 	for i := range members {

@@ -207,7 +207,7 @@ func TestStatus_LongSelector(t *testing.T) {
 	}
 }
 
-// A condition moves with anything that it says, and those of others stay as they are.
+// A condition's transition time moves with anything that the condition says. The conditions of others stay as they are.
 func TestStatus_TransitionTimes(t *testing.T) {
 	o := observed(5, Counts{Replicas: 3, Ready: 3})
 	foreign := machinev1beta1.Condition{Type: "Synchronized", Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(start.Add(-time.Hour))}

@@ -37,7 +37,7 @@ type Decision struct {
 	Action Action
 	// Record is the cordon record that Drain continues; nil for none.
 	Record *drain.CordonRecord
-	// Options are those of Drain and Preview.
+	// Options are the options of Drain and Preview.
 	Options drain.Options
 	// Progress is what is known before the action.
 	Progress Progress

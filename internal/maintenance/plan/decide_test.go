@@ -34,7 +34,7 @@ func TestDecide(t *testing.T) {
 	for name, c := range map[string]struct {
 		changes []change
 		action  Action
-		// reason is that of Ready before the action; empty for none.
+		// reason is the reason of Ready before the action; empty for none.
 		reason  string
 		message string
 		record  string

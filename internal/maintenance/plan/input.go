@@ -84,9 +84,9 @@ type Peer struct {
 	OwnLease bool
 }
 
-// Owner is the owner of another cordon record. The zero value is one that is gone.
+// Owner is the owner of another cordon record. The zero value is an owner that is gone.
 type Owner struct {
-	// Name describes an owner that exists, or of which that is not known.
+	// Name describes an owner that exists or may exist.
 	Name string
 	// Invalid reports that the record names no object that can exist.
 	Invalid bool
@@ -95,13 +95,13 @@ type Owner struct {
 // recordID returns the owner in the cordon record of a NodeMaintenance.
 func recordID(uid types.UID) string { return RecordPrefix + string(uid) }
 
-// OwnsCordonRecord reports whether the cordon record is that of this NodeMaintenance.
+// OwnsCordonRecord reports whether the cordon record belongs to this NodeMaintenance.
 func (in *Input) OwnsCordonRecord() bool {
 	return in.Record != nil && in.Record.By == recordID(in.Object.GetUID())
 }
 
-// NeedsOwner reports whether the decision depends on the owner of the cordon record. For one that is deleted, that is so if the owner is another
-// NodeMaintenance, with which it shares the lease.
+// NeedsOwner reports whether the decision depends on the owner of the cordon record. For a NodeMaintenance that is being deleted, it does so only if
+// the owner is another NodeMaintenance, because the two share the lease.
 func (in *Input) NeedsOwner() bool {
 	switch {
 	case in.Record == nil, in.OwnsCordonRecord(), paused.Is(in.Object.GetAnnotations()):
@@ -112,8 +112,8 @@ func (in *Input) NeedsOwner() bool {
 	return in.first() == nil
 }
 
-// first returns the NodeMaintenance that the node is maintained for in place of this one: the one that has cordoned it, else the oldest; nil for
-// none.
+// first returns the NodeMaintenance that the node is maintained for in place of this one: the NodeMaintenance that has cordoned the node, else the
+// oldest; nil for none.
 func (in *Input) first() *Peer {
 	if in.OwnsCordonRecord() || len(in.Peers) == 0 {
 		return nil

@@ -15,8 +15,8 @@ import (
 	"github.com/drover-io/drover/internal/status"
 )
 
-// Status returns the status of a NodeMaintenance. It is the same for the same progress, so that nothing is written at rest. Of one that is paused
-// only Ready changes.
+// Status returns the status of a NodeMaintenance. It is the same for the same progress, so that nothing is written at rest. If the NodeMaintenance is
+// paused, only Ready changes.
 func Status(in *Input, p *Progress) medik8s.NodeMaintenanceStatus {
 	before := in.Object.GetStatus()
 	after := *before.DeepCopy()

@@ -62,7 +62,7 @@ func (rc *reconciliation) finish(ctx context.Context, decision *metadataplan.Gro
 	}
 }
 
-// mayWrite reports whether the Node's turn has come, in the group that it is in and in the one that it has left. A manual edit is undone at once.
+// mayWrite reports whether the Node's turn has come, both in its current group and in the group that it has left. A manual edit is undone at once.
 func (rc *reconciliation) mayWrite(decision *metadataplan.GroupDecision) bool {
 	switch left := rc.Recorded; {
 	case left != nil && left != rc.Group && !rc.Gate.Releasing(left.UID).Has(rc.Node.Name):

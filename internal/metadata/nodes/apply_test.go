@@ -70,7 +70,7 @@ func TestResult_Postponed(t *testing.T) {
 	}
 }
 
-// TestMayWrite: a Node is written when its turn has come, in the group that it is in and in the one that it has left.
+// TestMayWrite: a Node is written when its turn has come, both in its current group and in the group that it has left.
 func TestMayWrite(t *testing.T) {
 	start := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 	newGroup := func(name string) *members.Group {

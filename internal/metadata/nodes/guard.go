@@ -277,8 +277,8 @@ func (rc *reconciliation) endGuard(ctx context.Context) error {
 	return rc.release(ctx)
 }
 
-// withdraw ends the evictions from a Node for guarded taints. Those of another capability, which may have acquired the lease of the Node since, or
-// have had it all the time, go on.
+// withdraw ends the evictions from a Node for guarded taints. Evictions of another capability go on; it may have acquired the lease of the Node
+// since, or have had it all the time.
 func (l *Layer) withdraw(node string) {
 	l.Gate.EndEvictions(node)
 	if l.guarded.CompareAndSwap(node, true, false) {

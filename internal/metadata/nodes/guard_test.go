@@ -117,7 +117,7 @@ func (n nodesOf) Members(context.Context, string) ([]*corev1.Node, error) {
 	return []*corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: n.node, UID: "uid"}}}, nil
 }
 
-// largePods are those of one Node that tolerate everything, in a number and of a size that must not be in memory at once.
+// largePods are the Pods of one Node. They tolerate everything, and are so many and so large that they must not be in memory at once.
 type largePods struct {
 	client.Reader
 

@@ -87,19 +87,19 @@ type Layer struct {
 
 // nodeState is what is known of a Node between two reconciliations, so that events mark transitions.
 type nodeState struct {
-	// problems are those that events have reported.
+	// problems are the problems that events have reported.
 	problems map[string]bool
 	// denied reports that the API server denied the last write.
 	denied bool
 	// failing is since when other writers have been faster each time; zero while they have not.
 	failing time.Time
-	// failingRevision is the declaration with which the Node could not be written when that was last tried; empty while it could.
+	// failingRevision is the declaration whose last write to the Node failed; empty if the last write succeeded.
 	failingRevision string
 	// guardedSince is since when the guard has the Node's lease; zero while it has not.
 	guardedSince time.Time
 	// announced is when the announcement of the guarded taints was first seen on the Node without Pods that have to leave; zero while it has not.
 	announced time.Time
-	// timedOut is what the Node's record gets after a timeout, while what is declared is that of then, timedOutRevision; nil for none.
+	// timedOut is what the Node's record gets after a timeout; nil for none. It applies while the declaration is still timedOutRevision.
 	timedOut         *ownership.Timeout
 	timedOutRevision string
 }

@@ -18,7 +18,8 @@ import (
 	"github.com/drover-io/drover/internal/rollout/gate"
 )
 
-// TestReconcile_LeftBeforeTheCacheShowsTheWrite: a Node that no group selects any more may have the record of one that the cache does not show yet.
+// TestReconcile_LeftBeforeTheCacheShowsTheWrite: a Node that no group selects any more may have the record of a group, and the cache may not show it
+// yet.
 func TestReconcile_LeftBeforeTheCacheShowsTheWrite(t *testing.T) {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n0", UID: "uid-n0"}}
 	scheme := apitest.Scheme(t, clientgoscheme.AddToScheme, v1alpha1.AddToScheme)

@@ -22,8 +22,8 @@ type Observation struct {
 	err error
 }
 
-// Observe finds the NodeGroup of a Node, nil for one that does not exist. Gate.BeginWrite has to be called before the Node is read from the cache,
-// and Begin afterwards.
+// Observe finds the NodeGroup of a Node; node is nil if it does not exist. Call Gate.BeginWrite before reading the Node from the cache, and Begin
+// afterwards.
 func (l *Layer) Observe(ctx context.Context, name string, node *corev1.Node) *Observation {
 	o := &Observation{name: name, node: node}
 	if node == nil {

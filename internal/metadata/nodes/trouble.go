@@ -35,8 +35,8 @@ func (rc *reconciliation) paused(requeue *controller.Requeue) func(kind ownershi
 	}
 }
 
-// reportContention has the group know which keys of the Node are contended. A contention goes on between its pauses, in which Drover leaves a key
-// alone.
+// reportContention tells the group which keys of the Node are contended. Contention pauses while Drover leaves a key alone, but it has not ended
+// then.
 func (rc *reconciliation) reportContention(requeue *controller.Requeue) {
 	var contended ownership.Section
 	if rc.contention.Any() {

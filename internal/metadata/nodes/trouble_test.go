@@ -64,7 +64,7 @@ func TestReportContention(t *testing.T) {
 	}
 }
 
-// TestReportFailure_NotReleased: the group hears of a Node that the group does not give back in which it was before.
+// TestReportFailure_NotReleased: a group learns that another group does not release a Node that has left it.
 func TestReportFailure_NotReleased(t *testing.T) {
 	blocked := []metav1.Condition{{Type: v1alpha1.ConditionBlocked, Status: metav1.ConditionTrue, Message: "a label needs to be confirmed"}}
 	for name, c := range map[string]struct {

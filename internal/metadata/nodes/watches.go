@@ -33,7 +33,8 @@ func (l *Layer) Sources(cache ctrlcache.Cache) []source.Source {
 		// A Pod leaves a Node that is guarded, or its budget allows that; or the budget of the group has a place.
 		sources = append(sources, l.Guard.Engine.Sources(cache, l.guardedNode)...)
 		sources = append(sources, l.Guard.Budgets.Source(v1alpha1.CapabilityMetadata, requests), nodelease.Source(cache, l.guardedNode))
-		// A PodDisruptionBudget is relaxed, or goes, for which taints are held back: it is no event of a Node that is not being drained.
+		// A change or a deletion of a PodDisruptionBudget may let taints proceed that are held back. For a Node that is not being drained, this causes no
+		// event of the Node.
 		sources = append(sources, watch.Source(cache, &policyv1.PodDisruptionBudget{}, watch.Handler[*policyv1.PodDisruptionBudget]{
 			Updated: l.budgetUpdated, Deleted: l.budgetDeleted,
 		}))

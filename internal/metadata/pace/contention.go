@@ -28,7 +28,7 @@ type Key struct {
 	// Target is the object's kind, and Object its name.
 	Target plan.Target
 	Object string
-	// Kind and Key are those of the entry.
+	// Kind and Key identify the entry.
 	Kind ownership.Kind
 	Key  string
 }

@@ -33,8 +33,7 @@ func TestContention_NeedsSeveralRepairsInTheWindow(t *testing.T) {
 	}
 }
 
-// Another writer may be slow: one that writes every few minutes does not end either. Occasional manual edits are
-// no contention.
+// Another writer may be slow: contention with a writer that writes every few minutes does not end either. Occasional manual edits are no contention.
 func TestContention_SlowWriter(t *testing.T) {
 	for gap, contended := range map[time.Duration]bool{15 * time.Second: true, 5 * time.Minute: true, contentionWindow: true,
 		contentionWindow + time.Second: false} {

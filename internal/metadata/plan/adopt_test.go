@@ -6,7 +6,7 @@ import (
 	"github.com/drover-io/drover/internal/ownership"
 )
 
-// A Machine that was created with its record is not written by the first reconciliation; one that had none is, once.
+// The first reconciliation does not write a Machine that was created with its record. It writes a Machine without a record once.
 func TestAdopt_MachineNeedsNoWrite(t *testing.T) {
 	for _, c := range []struct {
 		name, labels, taints, paused string

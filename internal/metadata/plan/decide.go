@@ -102,7 +102,7 @@ func (c Change) Changed() bool {
 	return false
 }
 
-// Restores reports whether every entry that is set or removed is one that Drover has set or removed before.
+// Restores reports whether Drover has set or removed every entry of the change before.
 func (c Change) Restores() bool {
 	for kind, result := range c.Results {
 		changed := ownership.KeysOf(result.Set).Union(ownership.NewKeys(result.Remove...))
@@ -113,9 +113,9 @@ func (c Change) Restores() bool {
 	return true
 }
 
-// Repairs returns the keys with which a change undoes what another writer did: those that are set again although the record names them, and those
-// that are removed again. What Drover itself goes on with is none, such as the guard of a taint, or a key that another writer has let go. With
-// rewritten the same was written before, and the record may not show that any more: then all keys are repairs, except for taints that may have been
+// Repairs returns the keys whose change undoes what another writer did: keys that are set again although the record names them, and keys that are
+// removed again. What Drover itself goes on with does not count, such as the guard of a taint, or a key that another writer has let go. rewritten
+// means that the same was written before, and the record may not show that any more. Then all keys are repairs, except for taints that may have been
 // held back.
 func (c Change) Repairs(rewritten bool) ownership.Section {
 	var out ownership.Section
@@ -175,7 +175,7 @@ func Decide(in Input) Decision {
 	return out
 }
 
-// reached reports whether the Node has been written with what is declared, of one that may not be written now.
+// reached reports whether a Node that may not be written now has been written with what is declared.
 func (f *facts) reached() bool {
 	ignored := &problemList{}
 	machine, after := f.decideMachine(f.findConflicts(ignored), ignored)

@@ -52,10 +52,10 @@ type Declaration struct {
 	Once ownership.Keys
 	// Guarded names those taints of Desired before which Pods are evicted; see Guard.
 	Guarded ownership.Keys
-	// Kept are taints of which a Node keeps what it has of them from the NodeGroup: they are held back, and neither set nor removed.
+	// Kept are taints that are held back: they are neither set nor removed. A Node keeps what it has of them from the NodeGroup.
 	Kept map[string]Kept
-	// TemplatePolicy is what a NodeGroup does about the taints with the effect NoExecute of its Nodes' MachineSets. It is empty for a group that
-	// kubelets can have their Nodes join, which must not keep such a taint away by that, and for a MachineSet.
+	// TemplatePolicy is what a NodeGroup does about the taints with the effect NoExecute of its Nodes' MachineSets. It is empty for a MachineSet. It is
+	// also empty for a group that kubelets can make their Nodes join, because a kubelet must not be able to keep such a taint away.
 	TemplatePolicy v1alpha1.NoExecutePolicy
 	// Policy applies to keys that another writer set first.
 	Policy ownership.Policy
@@ -212,7 +212,7 @@ func (e Entries) digestWithout(protected ownership.Protected) string {
 	return fmt.Sprintf("%016x", hash.Sum64())
 }
 
-// IsDeclarationChanged reports whether an update of a MachineSet changes what it declares, or for which Machines.
+// IsDeclarationChanged reports whether an update of a MachineSet changes what it declares, or which Machines it declares it for.
 func IsDeclarationChanged(before, after *machinev1beta1.MachineSet) bool {
 	if before.UID == after.UID && before.Generation == after.Generation && maps.Equal(before.Annotations, after.Annotations) {
 		return false

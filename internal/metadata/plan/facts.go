@@ -88,7 +88,8 @@ func (f *facts) machineWritable() bool {
 
 // nodeOwned returns the keys of the Node that Drover owns. For labels of the MachineSet, MNMO's list counts where it exists, since MNMO may have run
 // after Drover and removed keys from it; where it is missing, Drover's own record counts. The keys that a RecordUpdate
-// makes owned count as well; nil for none. The set may be that of the record, and must not be changed: it is asked for each key.
+// makes owned count as well; nil for none. The returned set may belong to the record and must not be changed: it is not copied, because callers ask
+// for it once per key.
 func (f *facts) nodeOwned(kind ownership.Kind, recorded ownership.Keys) ownership.Keys {
 	owned := f.nodeRecord.Of(kind)
 	if kind == ownership.Label && f.hasCustomLabels {
@@ -139,8 +140,8 @@ func (f *facts) lacksGuarded(kind ownership.Kind, key string) bool {
 	return !present || value != f.in.Declaration.Desired[kind][key]
 }
 
-// awaitsGuard reports whether the Node lacks any taint that it gets from its NodeGroup, and adds a problem for each; also for those that it does not
-// get, since it has none.
+// awaitsGuard reports whether the Node lacks any taint that it gets from its NodeGroup, and adds a problem for each. It also adds a problem for the
+// taints that a Node without a NodeGroup does not get.
 func (f *facts) awaitsGuard(problems *problemList) (awaits bool) {
 	for key := range f.in.Group.Guarded {
 		switch {

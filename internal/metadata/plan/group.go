@@ -24,7 +24,7 @@ const TaintUninitialized = "drover.dev/uninitialized"
 // uninitializedID is the taint as a key of Entries.
 var uninitializedID = ownership.TaintID(corev1.Taint{Key: TaintUninitialized, Effect: corev1.TaintEffectNoSchedule})
 
-// GroupDeclarationOf returns what a NodeGroup declares. One that is being deleted declares nothing.
+// GroupDeclarationOf returns what a NodeGroup declares. A NodeGroup that is being deleted declares nothing.
 func GroupDeclarationOf(group *v1alpha1.NodeGroup) *Declaration {
 	declaration := &Declaration{
 		Key: types.NamespacedName{Name: group.Name}, Generation: group.Generation, Policy: ownership.Keep,
@@ -88,14 +88,14 @@ type GroupInput struct {
 	Node *corev1.Node
 	// Declaration is what the Node's NodeGroup declares, nil for a Node in no group.
 	Declaration *Declaration
-	// Machine holds what the Node's Machine and its MachineSet declare. There it counts, and not what the group declares. MachineOwned are the keys
-	// that the Node has from them: one that it has from the group stays the group's until then.
+	// Machine holds what the Node's Machine and its MachineSet declare. It overrides what the group declares. MachineOwned are the keys that the Node
+	// has from them. A key that the Node has from the group stays the group's until it is among MachineOwned.
 	Machine      Entries
 	MachineOwned ownership.Section
 	// NodeShared is whether several Machines could be the Node's: then it is not known what its Machine declares.
 	NodeShared bool
-	// Confirmed holds the keys that the NodeGroup named in the Node's record is known to have declared. A kubelet can write the record: what only
-	// that names is neither removed nor overwritten.
+	// Confirmed holds the keys that the NodeGroup named in the Node's record is known to have declared. A kubelet can write the record, so a key that
+	// only the record names is neither removed nor overwritten.
 	Confirmed ownership.Section
 	// Inherited are the taints of the Node that it has from its MachineSet, set by the metadata of MachineSets. A group that guards them owns them.
 	Inherited ownership.Keys
@@ -130,7 +130,8 @@ type GroupDecision struct {
 	Drift bool
 	// Handover reports that the Machine declares keys which the Node has had from its group, and that nothing else is written.
 	Handover bool
-	// Guarded are the taints that the Guard concerns: those that the Node lacks. TimedOut reports that they wait for Pods that did not leave in time.
+	// Guarded are the taints that the Guard concerns: the guarded taints that the Node lacks. TimedOut reports that they wait for Pods that did not
+	// leave in time.
 	Guarded  []string
 	TimedOut bool
 	// Reached reports whether the Node has been written with what is declared.
@@ -271,7 +272,7 @@ func (f *groupFacts) keepsOwn(kind ownership.Kind, key string) bool {
 	return !present || live == own || live != f.Machine[kind][key]
 }
 
-// ownedByGroup returns those of some keys that the Machine does not declare.
+// ownedByGroup returns owned without the keys that the Machine declares.
 func (f *groupFacts) ownedByGroup(kind ownership.Kind, owned ownership.Keys) ownership.Keys {
 	if len(f.Machine[kind]) == 0 {
 		return owned
@@ -301,8 +302,8 @@ func (f *groupFacts) desired(kind ownership.Kind, problems *problemList) map[str
 	return desired
 }
 
-// handsOver reports whether a key that the Machine declares gets its value from the group. One that the Node lacks does not: the Machine may be about
-// to lose it. Nor does one that the Node has from the Machine already.
+// handsOver reports whether a key that the Machine declares gets its value from the group. A key that the Node lacks does not: the Machine may be
+// about to lose it. Nor does a key that the Node has from the Machine already.
 func (f *groupFacts) handsOver(kind ownership.Kind, key string) bool {
 	_, present := f.live[kind][key]
 	return present && f.record.Of(kind).Has(key) && f.confirmed(kind, key) && !f.MachineOwned.Of(kind).Has(key)
@@ -345,8 +346,8 @@ func (f *groupFacts) inherits(kind ownership.Kind, key string) bool {
 	return kind == ownership.Taint && f.Inherited.Has(key) && f.Declaration.Guarded.Has(key)
 }
 
-// setOnce adds the taints that are set with the first write of a Node only, and removes the one that the Node was registered with, also where guarded
-// taints are held back: that may be for ever, and Pods that come meanwhile leave within their budgets.
+// setOnce adds the taints that are set only with the first write of a Node, and removes the taint that the Node registered with. It does so even
+// while guarded taints are held back: that may take forever, and Pods that come meanwhile leave within their budgets.
 func (f *groupFacts) setOnce(result *ownership.Result, record *ownership.Record, first bool, problems *problemList) {
 	protected := f.Protected.Of(ownership.Taint)
 	for key := range f.Declaration.Once {

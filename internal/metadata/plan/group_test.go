@@ -99,7 +99,7 @@ func member() *corev1.Node {
 	return applyToNode(node, &decision)
 }
 
-// groupCase is a Node, its NodeGroup and the one that its record names, and what the Node has when the decision is carried out.
+// groupCase is a Node, its NodeGroup, the NodeGroup that its record names, and what the Node has when the decision is carried out.
 type groupCase struct {
 	node            *corev1.Node
 	group, recorded *v1alpha1.NodeGroup
@@ -301,7 +301,7 @@ func TestGroupDeclarationOf_UntrustedSelector(t *testing.T) {
 	}
 }
 
-// TestGroupDeclarationOf_Deselects: a label with which the group would not select its Nodes any more is left out.
+// TestGroupDeclarationOf_Deselects: if a label would make the group not select its Nodes any more, the label is left out.
 func TestGroupDeclarationOf_Deselects(t *testing.T) {
 	expression := func(operator metav1.LabelSelectorOperator, values ...string) v1alpha1.NodeSelection {
 		return v1alpha1.NodeSelection{Selector: &metav1.LabelSelector{
@@ -418,7 +418,7 @@ func TestGroupDeclarationOf_RevisionIsBounded(t *testing.T) {
 	}
 }
 
-// TestGroupDeclarationOf_NoExecute: a taint that would have Kubernetes delete Pods is guarded unless the group allows it, and one that is set once is
+// TestGroupDeclarationOf_NoExecute: a taint that would have Kubernetes delete Pods is guarded unless the group allows it. A taint that is set once is
 // held back.
 func TestGroupDeclarationOf_NoExecute(t *testing.T) {
 	for policy, want := range map[v1alpha1.NoExecutePolicy]bool{"": false, v1alpha1.NoExecuteGuard: false, v1alpha1.NoExecuteAllow: true} {

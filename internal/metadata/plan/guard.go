@@ -32,7 +32,7 @@ const (
 type Kept struct {
 	// Value is what it is to have later, and Why says why not now; empty where that has been said.
 	Value, Why string
-	// IsAnnouncement reports that it announces one that is held back.
+	// IsAnnouncement reports that it announces a taint that is held back.
 	IsAnnouncement bool
 }
 
@@ -47,8 +47,8 @@ func noExecutePolicy(group *v1alpha1.NodeGroup) v1alpha1.NoExecutePolicy {
 	return v1alpha1.NoExecuteGuard
 }
 
-// guardNoExecute finds out which taints are guarded. Those that are set once, or could not be announced, are held back unless the group allows them
-// at once.
+// guardNoExecute finds out which taints are guarded. Unless the group allows them at once, it holds back taints that are set once, and taints that
+// could not be announced.
 func (d *Declaration) guardNoExecute(policy v1alpha1.NoExecutePolicy) {
 	if policy == v1alpha1.NoExecuteAllow {
 		return
@@ -76,7 +76,8 @@ func (d *Declaration) guardNoExecute(policy v1alpha1.NoExecutePolicy) {
 	}
 }
 
-// announcedOnce says why a taint cannot be guarded: the one that announces it would stay, since what is set once is not taken away.
+// announcedOnce says why a taint cannot be guarded: its announcement is a taint that is set once. What is set once is not removed, so the
+// announcement would stay.
 func announcedOnce(id string) string {
 	const text = "it is announced with taint %q, which is set once; declare that one among the taints that Nodes keep, or not at all"
 	return fmt.Sprintf(text, announcementOf(id))
@@ -166,7 +167,7 @@ func (d *Declaration) WithTaintsOf(set Template) *Declaration {
 	return &with
 }
 
-// addTaint adds a guarded taint of a MachineSet, of which so many come before, and reports whether it may be set.
+// addTaint adds a guarded taint of a MachineSet, after so many others, and reports whether it may be set.
 func (d *Declaration) addTaint(set Template, id string, before int) bool {
 	taints, value := d.Desired[ownership.Taint], set.Desired[ownership.Taint][id]
 	switch {
@@ -207,7 +208,7 @@ func announcementOf(id string) string {
 	return ownership.TaintID(corev1.Taint{Key: key, Effect: corev1.TaintEffectNoSchedule})
 }
 
-// Section returns the keys that are declared, and those of the taints that announce guarded ones.
+// Section returns the declared keys, and the keys of the taints that announce guarded taints.
 func (d *Declaration) Section() ownership.Section {
 	section := d.Desired.Section()
 	taints := section.Of(ownership.Taint)
@@ -283,7 +284,7 @@ func (f *groupFacts) announces() bool {
 	return f.Guard == GuardAnnounced || f.Guard == GuardHeld && f.timeout != nil
 }
 
-// announce desires a taint that keeps further Pods away. One that the group declares, or that another writer has set, does so already.
+// announce desires a taint that keeps further Pods away. If the group declares this taint, or another writer has set it, it keeps them away already.
 func (f *groupFacts) announce(desired map[string]string, id, value string) {
 	_, declared := desired[id]
 	_, present := f.live[ownership.Taint][id]

@@ -211,7 +211,7 @@ func TestDeclaration_HasNoExecute(t *testing.T) {
 	}
 }
 
-// TestDeclaration_GuardedTaints: the guarded taints are those that a Pod has to tolerate in order to stay, with their declared values.
+// TestDeclaration_GuardedTaints: the guarded taints are the taints that a Pod has to tolerate in order to stay, with their declared values.
 func TestDeclaration_GuardedTaints(t *testing.T) {
 	group := withValue(withGroupTaint(withGroupTaint(newGroup("a"), "dedicated", corev1.TaintEffectNoExecute), "gpu", corev1.TaintEffectNoExecute), "x")
 	declaration := GroupDeclarationOf(group)

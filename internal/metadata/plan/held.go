@@ -23,9 +23,8 @@ func GuardOptions(settings *v1alpha1.NoExecute, taints []corev1.Taint) drain.Opt
 	return drain.Options{Taints: taints, ClusterAPI: true, Karpenter: true, Deadline: GuardTimeout(settings)}
 }
 
-// HeldBack says why the guarded taints of a Node are held back before any of its Pods is evicted; empty if they are not. countWave counts the Pods
-// of the Node among those of its wave, unless they exceed the limit, and returns how many there are with them. A Node that keeps its Pods does not
-// count.
+// HeldBack says why the guarded taints of a Node are held back before any of its Pods is evicted; empty if they are not. countWave adds the Node's
+// Pods to the Pods of its wave, unless the sum exceeds the limit, and returns the sum. A Node that keeps its Pods does not count.
 func HeldBack(settings *v1alpha1.NoExecute, report *drain.Report, countWave func(pods, limit int) (all int)) string {
 	if held := neverLeaves(report); held != "" {
 		return held

@@ -62,8 +62,8 @@ func (f *facts) finishMachine(change *Change, after Entries, conflicts map[id]bo
 	}
 }
 
-// confirmed returns the restricted keys that the Machine's record has to name, so that they can be removed from the Node later: those that the
-// Machine has, and those that the record names already and that may still be on the Node.
+// confirmed returns the restricted keys that the Machine's record has to name, so that they can be removed from the Node later: the keys of the
+// Machine, and the keys that the record names already and that may still be on the Node.
 func (f *facts) confirmed(kind ownership.Kind, after map[string]string, conflicts map[id]bool) ownership.Keys {
 	protected := f.in.Protected.Of(kind)
 	keys := ownership.Keys{}
@@ -86,8 +86,8 @@ func (f *facts) mayBeOnNode(kind ownership.Kind, key string) bool {
 	return f.in.Node == nil || released || f.nodeOwned(kind, nil).Has(key) || f.cameFromMachine(kind, key)
 }
 
-// machineOwned returns the keys of the Machine's spec that came from the MachineSet. Those that MNMO has set on the Node since Drover last wrote it
-// count as well: its list names only keys of the MachineSet, and it writes the Machine before the Node. The kubelet can write that list, so
+// machineOwned returns the keys of the Machine's spec that came from the MachineSet. Keys that MNMO has set on the Node since Drover last wrote it
+// count as well: MNMO's list names only keys of the MachineSet, and MNMO writes the Machine before the Node. The kubelet can write that list, so
 // restricted keys in it do not count.
 func (f *facts) machineOwned(kind ownership.Kind) ownership.Keys {
 	owned := f.machineRecord.Of(kind)

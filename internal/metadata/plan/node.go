@@ -81,7 +81,7 @@ func (f *facts) mergeNode(
 	})
 }
 
-// released returns the keys of a kind that were removed from the Node recently, without those that its NodeGroup has set again since.
+// released returns the keys of a kind that were removed from the Node recently, without keys that its NodeGroup has set again since.
 func (f *facts) released(kind ownership.Kind) map[string]ownership.Release {
 	released := maps.Clone(f.nodeRecord.Released[kind])
 	maps.DeleteFunc(released, func(key string, release ownership.Release) bool { return f.isGrouped(kind, key, release.Value) })
@@ -139,7 +139,7 @@ func (f *facts) confirmsDeclared(kind ownership.Kind, key string, after map[stri
 	return own
 }
 
-// nodeDesired returns the desired entries of the Node: the Machine's own, overridden by those of the declaration.
+// nodeDesired returns the desired entries of the Node: the declaration's entries, and the Machine's own entries for keys that the declaration lacks.
 func (f *facts) nodeDesired(kind ownership.Kind, after map[string]string, problems *problemList) map[string]string {
 	desired := map[string]string{}
 	if f.in.Declaration != nil {
@@ -163,8 +163,8 @@ func (f *facts) appliesToNode(kind ownership.Kind, key string) bool {
 	return own != nil && own.Of(kind).Has(key)
 }
 
-// addSetOnceTaints adds the taints that are set with the first write of a Node only, and returns all that have been. Those of the
-// system are refused like any other.
+// addSetOnceTaints adds the taints that are set with the first write of a Node only, and returns all that have been set. Taints of the system are
+// refused like any other.
 func (f *facts) addSetOnceTaints(result *ownership.Result, problems *problemList) ownership.Keys {
 	once := f.nodeRecord.Once
 	if f.in.Declaration == nil || f.in.Declaration.Once.Len() == 0 {
@@ -235,7 +235,7 @@ func (f *facts) newRecord(change Change, desired Entries, once ownership.Keys) o
 	return record
 }
 
-// declaredKeys returns those of the owned keys that came from the MachineSet. A key that is no longer declared and could not be removed yet stays the
+// declaredKeys returns the owned keys that came from the MachineSet. A key that is no longer declared and could not be removed yet stays the
 // MachineSet's: as the Machine's own, it would never be removed from the Node of a Machine that may not be written.
 func (f *facts) declaredKeys(kind ownership.Kind, owned ownership.Keys, desired map[string]string) ownership.Keys {
 	left := owned.Minus(ownership.KeysOf(desired))

@@ -134,5 +134,5 @@ const (
 	Synced State = "synced"
 )
 
-// States lists all states in the order in which they are shown.
+// States lists all states in display order.
 var States = []State{Synced, Pending, Conflicted, RefusedState, Held}

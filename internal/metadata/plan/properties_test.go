@@ -16,7 +16,8 @@ import (
 )
 
 var (
-	// Few keys, so that the writers meet; one of the system's, one that kubelets may not change, one that the API server would refuse.
+	// There are few keys, so that the writers meet: a key of the system, a key that kubelets may not change, a key that the API server would refuse, and
+	// others.
 	anyKey    = rapid.SampledFrom([]string{"a", "b", "example.com/c", "kubernetes.io/os", "node-role.kubernetes.io/x", "-bad"})
 	goodKey   = rapid.SampledFrom([]string{"a", "b", "example.com/c", "kubernetes.io/os", "node-role.kubernetes.io/x"})
 	anyValue  = rapid.SampledFrom([]string{"", "1", "2"})
@@ -142,7 +143,7 @@ func checkRecords(t *rapid.T, texts ...string) {
 	}
 }
 
-// confirmedKeys are those that the Machine's record names.
+// confirmedKeys are the keys that the Machine's record names.
 func confirmedKeys(in Input, kind ownership.Kind) ownership.Keys {
 	record, err := ownership.ParseRecord(in.Machine.Annotations[ownership.AnnotationRecord])
 	if err != nil {

@@ -79,8 +79,8 @@ const noDigest = "none"
 // isRecordUpdate reports whether a RecordUpdate alone has written a record: the Node has been given nothing yet.
 func isRecordUpdate(record ownership.Record) bool { return record.Digest == "" && !record.Empty() }
 
-// RecordPatch renders an update as a JSON Patch of the Node as it was observed. The recorded entries must still have the same values, and the record
-// must be the one that was read.
+// RecordPatch renders an update as a JSON Patch of the Node as it was observed. The patch tests that the recorded entries still have the same values,
+// and that the record has not changed since it was read.
 func RecordPatch(node *corev1.Node, update RecordUpdate) ([]byte, error) {
 	b := &patchBuilder{}
 	b.guardRecords(node.Annotations, ownership.AnnotationRecord)

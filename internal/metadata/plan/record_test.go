@@ -71,7 +71,7 @@ var unrecorded = map[string]struct {
 	}, "machine: team=blue; node: team=blue"},
 }
 
-// A kill between any two patches, or a patch that is refused, leaves a state from which the next reconciliation comes to the same end.
+// If the process is killed between any two patches, or a patch is refused, the next reconciliation comes to the same end.
 func TestRecordUpdate_InterruptedAnywhere(t *testing.T) {
 	for name, c := range unrecorded {
 		t.Run(name, func(t *testing.T) {

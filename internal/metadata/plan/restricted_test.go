@@ -102,7 +102,7 @@ func TestDecide_RestrictedEntriesWithoutMachineSet(t *testing.T) {
 	w.expect(t, "machine: ; node: ")
 }
 
-// TestDecide_StoppedBeforeTheNode: the operator ends between its write of the Machine and that of the Node, and the next one goes on.
+// TestDecide_StoppedBeforeTheNode: the operator ends after it has written the Machine and before it writes the Node, and the next one goes on.
 func TestDecide_StoppedBeforeTheNode(t *testing.T) {
 	w := newWorld().labels(roleLabel + "=").taints("dedicated=db:NoSchedule")
 	w.pass(t)

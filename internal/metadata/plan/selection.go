@@ -43,7 +43,7 @@ func trustsSelection(nodes *v1alpha1.NodeSelection) bool {
 	})
 }
 
-// isolates reports whether a label is one of those that isolate workloads, which kubelets may not set:
+// isolates reports whether a label serves to isolate workloads, so that kubelets may not set it:
 // https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/#node-isolation-restriction
 func isolates(key string) bool {
 	domain, _, found := strings.Cut(key, "/")
@@ -54,8 +54,8 @@ func within(domain, parent string) bool {
 	return domain == parent || strings.HasSuffix(domain, "."+parent)
 }
 
-// dropDeselecting drops the labels with which the group would not select its Nodes any more: a Node would leave with the write, lose the label when
-// it is released, come back and be written again, without end.
+// dropDeselecting drops the labels that would make the group not select its Nodes any more. With such a label, a Node would leave with the write,
+// lose the label when it is released, come back and be written again, without end.
 func (d *Declaration) dropDeselecting(nodes *v1alpha1.NodeSelection) {
 	declared := d.Desired[ownership.Label]
 	for _, key := range ownership.KeysOf(declared).Sorted() {

@@ -54,7 +54,7 @@ func (i Item) Paused() bool {
 
 // Survey is what is to be done about all Machines at once.
 type Survey struct {
-	// Declarations are those of all MachineSets, also those without a Machine, by namespace and name.
+	// Declarations come from all MachineSets, also MachineSets without a Machine, by namespace and name.
 	Declarations []*Declaration
 	// Items are the Machines, by namespace and name. A Machine that is being deleted is left out.
 	Items []Item

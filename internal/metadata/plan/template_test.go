@@ -17,10 +17,10 @@ type guardedWorld struct {
 	group *v1alpha1.NodeGroup
 	// member is whether the Node is in the group still.
 	member bool
-	// held and frozen are those of Template.
+	// held and frozen are the fields of Template.
 	held   string
 	frozen bool
-	// inherited are those of GroupInput.
+	// inherited is the field of GroupInput.
 	inherited ownership.Keys
 }
 
@@ -163,8 +163,8 @@ func TestTemplate_SetByGuardChangesHands(t *testing.T) {
 	})
 }
 
-// TestTemplate_Policies: a group that refuses such taints holds a MachineSet's back as well, one that allows them guards nothing, and so does one
-// that kubelets can join, which could keep a taint away by that.
+// TestTemplate_Policies: a group that refuses such taints holds a MachineSet's back as well. A group that allows them guards nothing. A group that
+// kubelets can join guards nothing either, because a kubelet could keep a taint away by joining.
 func TestTemplate_Policies(t *testing.T) {
 	g := newGuardedWorld(v1alpha1.NoExecuteRefuse)
 	g.taints("k=1:NoExecute")
@@ -317,7 +317,7 @@ func TestTemplate_Bounded(t *testing.T) {
 	}
 }
 
-// TestTemplate_ValueOfGroup: where the group declares the taint with another value, that of the MachineSet counts, and the group says so.
+// TestTemplate_ValueOfGroup: if the group declares the taint with another value, the MachineSet's value counts, and the group says so.
 func TestTemplate_ValueOfGroup(t *testing.T) {
 	g := newGuardedWorld(v1alpha1.NoExecuteGuard)
 	g.group.Spec.Metadata = &v1alpha1.Metadata{Taints: []v1alpha1.Taint{{Key: "k", Value: "2", Effect: corev1.TaintEffectNoExecute}}}

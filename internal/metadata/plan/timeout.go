@@ -54,8 +54,8 @@ func (d *Declaration) TimeoutOf(annotations map[string]string, protected ownersh
 	return d.timeoutIn(&record, protected, now)
 }
 
-// timeoutIn is TimeoutOf for a record that has been parsed. A change of the group, or of the taints of the MachineSet, ends the wait for the next
-// attempt, and a time that is further away than any attempt has been forged, or is that of a clock that was wrong.
+// timeoutIn is TimeoutOf for a parsed record. A change of the group, or of the taints of the MachineSet, ends the wait for the next attempt. If the
+// time is further away than any attempt, it was forged, or a wrong clock has set it.
 func (d *Declaration) timeoutIn(record *ownership.Record, protected ownership.Protected, now time.Time) *ownership.Timeout {
 	t := record.Timeout
 	switch {

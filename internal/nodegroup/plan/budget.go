@@ -82,7 +82,7 @@ func (in *Input) disrupts(node *rollout.Node, condition func(v1alpha1.Capability
 // spec.replacement.progressDeadline.
 const defaultDeadline = 30 * time.Minute
 
-// PaceOf returns how long the Nodes of a group are waited for. rollout is the spec.rollout of a group that has none; nil for that of the schema.
+// PaceOf returns how long to wait for the Nodes of a group. rollout applies to a group without spec.rollout; nil means the schema's defaults.
 func PaceOf(group *v1alpha1.NodeGroup, rollout *v1alpha1.Rollout) disruptionplan.Pace {
 	pace := disruptionplan.Pace{Deadline: defaultDeadline}
 	if group.Spec.Rollout != nil {

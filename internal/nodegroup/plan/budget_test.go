@@ -12,7 +12,7 @@ import (
 	metadataplan "github.com/drover-io/drover/internal/metadata/plan"
 )
 
-// TestInput_WindowStatus: the status is one that the API server stores, whatever the windows are.
+// TestInput_WindowStatus: the API server can store the status, whatever the windows are.
 func TestInput_WindowStatus(t *testing.T) {
 	in := &Input{Group: &v1alpha1.NodeGroup{Spec: v1alpha1.NodeGroupSpec{Disruption: &v1alpha1.Disruption{Freezes: []v1alpha1.Freeze{{}}}}}}
 	for name, test := range map[string]struct {
@@ -65,7 +65,7 @@ func TestInput_BlockedByBudget(t *testing.T) {
 	}
 }
 
-// TestWindowOf: windows and freezes are read as they are written, and one that cannot be read is closed.
+// TestWindowOf: windows and freezes are read as they are written. A window that cannot be read is closed.
 func TestWindowOf(t *testing.T) {
 	now := time.Date(2026, 11, 23, 21, 30, 0, 0, time.UTC) // a Monday, 22:30 in Berlin
 	night := v1alpha1.Window{Schedule: "0 22 * * 1-5", Duration: metav1.Duration{Duration: 6 * time.Hour}, TimeZone: "Europe/Berlin"}

@@ -24,12 +24,12 @@ type Input struct {
 	SelectorError error
 	// Declaration is what the group's Nodes are to carry.
 	Declaration *metadataplan.Declaration
-	// Nodes are those of the group. Released are Nodes that the group has left and whose record still names it.
+	// Nodes are the group's Nodes. Released are Nodes that have left the group and whose record still names it.
 	Nodes    []rollout.Node
 	Released []rollout.Node
 	// Unseen reports that a write is under way that may add a record of the group, or that the cache does not show one yet.
 	Unseen bool
-	// Releasing are the names of those of Released that were admitted before.
+	// Releasing are the names of the Released Nodes that were admitted before.
 	Releasing sets.Set[string]
 	// Overlaps are the Nodes that several groups select, this one among them.
 	Overlaps []Overlap
@@ -99,7 +99,7 @@ type Decision struct {
 	Conditions []Condition
 	// Abnormal are the conditions that are present only while they are True.
 	Abnormal []Condition
-	// Released reports whether no Node's record names the group, so that one that is being deleted may go.
+	// Released reports whether no Node's record names the group, so that a group that is being deleted may go.
 	Released bool
 
 	// waves is what the roll-out was decided by.
@@ -153,8 +153,8 @@ func count(nodes []rollout.Node) Counts {
 	return c
 }
 
-// ownedKeys returns the keys that the group declares, and those that it has declared and that a Node's record still names, or may. A record alone
-// adds none.
+// ownedKeys returns the keys that the group declares, and the keys that it has declared and that a Node's record still names, or may name. A record
+// alone adds no key.
 func (in *Input) ownedKeys(d *Decision) []string {
 	used := ownership.Section{Labels: ownership.Keys{}, Annotations: ownership.Keys{}, Taints: ownership.Keys{}}
 	for _, nodes := range [][]rollout.Node{in.Nodes, in.Released} {

@@ -22,7 +22,7 @@ type left struct {
 	releasing sets.Set[string]
 }
 
-// newLeft returns a group that had some Nodes, all of which have left it.
+// newLeft returns a group that had some Nodes. All of them have left it.
 func newLeft(count int, settings *v1alpha1.Rollout) *left {
 	l := &left{played: newRollout(0, settings)}
 	l.group.Spec.Metadata.OnRelease = v1alpha1.ReleaseRemove

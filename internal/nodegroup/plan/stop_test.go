@@ -10,7 +10,7 @@ import (
 
 func TestDecide_Stop(t *testing.T) {
 	r := newRollout(4, &v1alpha1.Rollout{MaxInFlight: number(1), StopWhen: &v1alpha1.StopConditions{NotReady: number(2)}})
-	// One that is not Ready before the roll-out counts neither as a reason to stop nor as one to wait for.
+	// A Node that is not Ready before the roll-out is no reason to stop, and the roll-out does not wait for it.
 	r.node("n0").Ready = false
 	r.decide()
 	fail := func(name string) {

@@ -20,7 +20,7 @@ func ready(d *Decision) Condition {
 	return d.Conditions[slices.IndexFunc(d.Conditions, func(c Condition) bool { return c.Type == v1alpha1.ConditionReady })]
 }
 
-// TestDecide_EditsDoNotHoldUpWaves: a kubelet that keeps changing what its Node carries delays neither the end of a wave nor that of a pause.
+// TestDecide_EditsDoNotHoldUpWaves: a kubelet that keeps changing what its Node carries delays neither the end of a wave nor the end of a pause.
 func TestDecide_EditsDoNotHoldUpWaves(t *testing.T) {
 	r := newRollout(3, &v1alpha1.Rollout{MaxInFlight: number(1), Pause: &metav1.Duration{Duration: time.Minute}})
 	r.decide()

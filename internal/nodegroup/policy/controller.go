@@ -27,7 +27,7 @@ import (
 // Name is the controller's name in logs and metrics.
 const Name = "node-group-policy"
 
-// ConfigMapName is the name of the ConfigMap, which is that of the policy.
+// ConfigMapName is the name of the ConfigMap. The policy has the same name.
 const ConfigMapName = "drover-nodegroup-members"
 
 // FieldOwner is the field manager of every write.

@@ -16,9 +16,9 @@ import (
 
 // The keys of the ConfigMap's data. Each value has a key of labels or annotations in each line. The policy reads them.
 const (
-	// KeyLabels has the labels by which groups select Nodes.
+	// KeyLabels has the labels that groups select Nodes by.
 	KeyLabels = "labels"
-	// KeyAnnotations has the annotations by which groups select Nodes.
+	// KeyAnnotations has the annotations that groups select Nodes by.
 	KeyAnnotations = "annotations"
 	// KeyBudgetAnnotations has the annotations that count against the budgets of groups.
 	KeyBudgetAnnotations = "budget-annotations"
@@ -28,8 +28,8 @@ const (
 const maxLabels = 2500
 
 // Parameters returns the data of the ConfigMap for these groups: all three keys, with empty values for none. What cannot be the key of a label is
-// left out: no Node has it. A group that is being deleted counts until it is gone. The oldest groups come first; left has the names of those that
-// select by more labels than are kept.
+// left out: no Node has it. A group that is being deleted counts until it is gone. The oldest groups come first; left has the names of the groups
+// that did not fit, because they select by more labels than are kept.
 func Parameters(groups []v1alpha1.NodeGroup) (data map[string]string, left []string) {
 	labels, annotations, signs := sets.New[string](), sets.New[string](), sets.New[string]()
 	for _, group := range byAge(groups) {

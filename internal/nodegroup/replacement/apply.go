@@ -41,7 +41,8 @@ func (rc *reconciliation) apply(ctx context.Context, decision *plan.Decision) (r
 	return requeue, err
 }
 
-// carryOut makes the writes of a decision. New marks come last: a Machine that is not deleted keeps its place among those that are being replaced.
+// carryOut makes the writes of a decision. New marks come last: a Machine that is not deleted keeps its place among the Machines that are being
+// replaced.
 func (rc *reconciliation) carryOut(ctx context.Context, decision *plan.Decision, requeue *controller.Requeue) error {
 	if err := rc.withdraw(ctx, decision.Replace); err != nil {
 		return err
@@ -172,8 +173,8 @@ func (rc *reconciliation) unmarkAll(ctx context.Context) error {
 	return nil
 }
 
-// unmark removes marks that Drover has set on a Machine, if it has them and is not being deleted: as one that is being replaced, and as the next to
-// be deleted.
+// unmark removes marks that Drover has set on a Machine, if it has them and is not being deleted: that it is being replaced, and that it is the next
+// to be deleted.
 func (rc *reconciliation) unmark(ctx context.Context, m *machine, replacing, begun bool) error {
 	annotations := map[string]any{}
 	if _, marked := m.Annotations[machineapi.ReplacingAnnotation]; marked && replacing {

@@ -46,7 +46,7 @@ type fixture struct {
 	replacer  *Replacer
 	state     *State
 	conflicts *controller.Conflicts
-	// report is that of the last reconciliation.
+	// report is the report of the last reconciliation.
 	report plan.Report
 }
 

@@ -23,7 +23,7 @@ import (
 // observation is what a reconciliation has read from the cache. The objects are the cache's own and must not be changed.
 type observation struct {
 	sets []machineSet
-	// machines are those of all MachineSets, by UID.
+	// machines are the Machines of all MachineSets, by UID.
 	machines map[types.UID]*machine
 	// pending reports that the cache does not show one of Drover's own writes.
 	pending bool

@@ -23,7 +23,7 @@ import (
 // FieldOwner is the field manager of every write.
 const FieldOwner = client.FieldOwner("drover-node-groups")
 
-// retryBlocked is how soon a group is reconciled again that waits for something of which there is no event.
+// retryBlocked is how soon a group is reconciled again if what it waits for causes no event.
 const retryBlocked = 5 * time.Second
 
 // Dependencies are what a Replacer works with.
@@ -85,7 +85,7 @@ func NewState() *State {
 // Group is a NodeGroup as a reconciliation has observed it.
 type Group struct {
 	*members.Group
-	// All are all NodeGroups, the oldest first. Nodes are those that the group selects.
+	// All are all NodeGroups, the oldest first. Nodes are the Nodes that the group selects.
 	All   []*members.Group
 	Nodes []members.Assignment
 	State *State
@@ -118,8 +118,8 @@ func (r *Replacer) Reconcile(ctx context.Context, group Group) (plan.Report, con
 	return decision.Report, out
 }
 
-// ReconcileSet removes the marks from the Machines of a MachineSet that belongs to no group any more. The MachineSet deletes those that are then too
-// many. A MachineSet that belongs to one is left to that.
+// ReconcileSet removes the marks from the Machines of a MachineSet that belongs to no group any more. The MachineSet then deletes its surplus
+// Machines. A MachineSet that belongs to a group is left to that group.
 func (r *Replacer) ReconcileSet(ctx context.Context, groups []*members.Group, key types.NamespacedName) controller.Outcome {
 	observed, err := r.observeSet(ctx, groups, key)
 	if err != nil || observed.pending {

@@ -25,7 +25,7 @@ import (
 	"github.com/drover-io/drover/internal/nodegroup/replacement/plan"
 )
 
-// half is a MachineSet of two outdated Machines, of which one is being replaced: the new one is there.
+// half is a MachineSet of two outdated Machines. One of them is being replaced, and the new Machine exists.
 func half(options ...func(*machinev1beta1.Machine, *corev1.Node)) []client.Object {
 	return all([]client.Object{newSet(2)}, newPair("old-a", outdated, replacing), newPair("old-b", outdated), newPair("new", options...))
 }

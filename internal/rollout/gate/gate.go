@@ -19,7 +19,7 @@ import (
 
 // Admission is which Nodes of an owner, a NodeGroup or a MachineSet, a roll-out has reached.
 type Admission struct {
-	// Generation is that of the owner, Revision that of all that its Nodes are to carry, and Declarations those of what single Nodes are to carry.
+	// Generation is the owner's generation. Revision identifies all that its Nodes are to carry, and Declarations what single Nodes are to carry.
 	Generation   int64
 	Revision     string
 	Declarations sets.Set[string]
@@ -27,11 +27,11 @@ type Admission struct {
 	Unfit sets.Set[types.UID]
 	// Wave is the number of the wave that is under way; zero after the roll-out.
 	Wave int
-	// Nodes are the names of the Nodes that may be written, and Released those that have left the NodeGroup and are given back.
+	// Nodes are the names of the Nodes that may be written. Released are the names of the Nodes that have left the NodeGroup and are given back.
 	Nodes, Released sets.Set[string]
 }
 
-// evictions are those of a wave, by Node. After the roll-out they are those that have not ended yet.
+// evictions are the evictions of a wave, by Node. After the roll-out, they are the evictions that have not ended yet.
 type evictions struct {
 	revision string
 	wave     int
@@ -58,7 +58,7 @@ type Trouble struct {
 	Held string
 	// Contended are the keys that another writer keeps changing.
 	Contended ownership.Section
-	// Failing is why writes of the Node fail; empty otherwise. Revision is the declaration for which they do; empty for whatever is declared.
+	// Failing is why writes of the Node fail; empty otherwise. Revision is the declaration whose writes fail; empty if they fail whatever is declared.
 	Failing, Revision string
 }
 
@@ -66,8 +66,8 @@ func (t *Trouble) equal(other *Trouble) bool {
 	return t.Held == other.Held && t.Failing == other.Failing && t.Revision == other.Revision && t.Contended.Equal(other.Contended)
 }
 
-// Set replaces the Admission of an owner, and has the Nodes reconciled that are admitted now and were not before, and those that have left it. After
-// a change of the owner's spec it has all admitted Nodes reconciled: a NodeGroup may have been a dry run before, or have had other limits.
+// Set replaces the Admission of an owner. It wakes the Nodes that are admitted now and were not before, and the Nodes that have left the owner. After
+// a change of the owner's spec, it wakes all admitted Nodes: a NodeGroup may have been a dry run before, or have had other limits.
 func (g *Gate) Set(owner types.UID, admission Admission) {
 	g.mu.Lock()
 	before := g.owners[owner]

@@ -13,7 +13,7 @@ type Write struct {
 	Groups []types.UID
 	// Version is the Node's resourceVersion since a write that has been made.
 	Version string
-	// Until is when a write without an answer does not come any more; zero for one that has been made.
+	// Until is when a write without an answer does not come any more; zero for a write that has been made.
 	Until time.Time
 }
 

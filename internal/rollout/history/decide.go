@@ -23,15 +23,15 @@ type Input struct {
 	// Data is what the subject declares now, as GroupData or MachineSetData returns it. Cause says why; empty for unknown.
 	Data  []byte
 	Cause string
-	// Limit is how many revisions are kept in addition to that of Data.
+	// Limit is how many revisions are kept in addition to the revision with Data.
 	Limit int
-	// Revisions are those with the labels of the subject. Only those that the group owns count.
+	// Revisions are the revisions with the labels of the subject. A revision counts only if the group owns it.
 	Revisions []*appsv1.ControllerRevision
 }
 
-// Plan is what to write so that the history of a subject ends with what it declares now. It is empty if that is so.
+// Plan is what to write so that the history of a subject ends with what it declares now. If the history ends with that already, the Plan is empty.
 type Plan struct {
-	// Create is a new revision. Renumber is one that gets the number Number, because what it holds is declared again.
+	// Create is a new revision. Renumber is a revision that gets the number Number, because what it holds is declared again.
 	Create, Renumber *appsv1.ControllerRevision
 	Number           int64
 	// Delete are the revisions beyond the limit, the oldest first.
@@ -76,8 +76,8 @@ func Owned(revisions []*appsv1.ControllerRevision, owner types.UID) []*appsv1.Co
 	return owned
 }
 
-// Gone returns the revisions of MachineSets of a namespace that a group owns and that are of none of the MachineSets with these names. Those of
-// MachineSets in other namespaces are left alone: whether these exist is not asked.
+// Gone returns the revisions that a group owns of deleted MachineSets of a namespace; names are the MachineSets that exist there. It leaves revisions
+// of MachineSets in other namespaces alone, because it does not know whether these MachineSets exist.
 func Gone(revisions []metav1.PartialObjectMetadata, group *v1alpha1.NodeGroup, namespace string, names []string) []*appsv1.ControllerRevision {
 	all, existing := OfMachineSet(group, namespace, ""), map[string]bool{}
 	for _, name := range names {

@@ -32,7 +32,7 @@ func dataOf(t rapid.TB, team string) []byte {
 	return data
 }
 
-// kept returns revisions of a group: those of the teams, numbered from 1.
+// kept returns a revision of a group for each team, numbered from 1.
 func kept(t rapid.TB, teams ...string) []*appsv1.ControllerRevision {
 	t.Helper()
 	subject := OfGroup(newGroup("batch", "uid"))

@@ -66,7 +66,7 @@ func (s *Store) write(ctx context.Context, p *Plan, cause string) (notKept strin
 	case p.Create != nil:
 		err = s.Writer.Create(ctx, p.Create, s.Owner)
 		if apierrors.IsAlreadyExists(err) {
-			// It was not among those of the group.
+			// It was not among the group's revisions.
 			return fmt.Sprintf("ControllerRevision %s/%s exists and has another owner; delete it", p.Create.Namespace, p.Create.Name), nil
 		}
 	case p.Renumber != nil:

@@ -150,7 +150,7 @@ func TestStore_Keep_MachineSets(t *testing.T) {
 	}
 }
 
-// TestStore_Prune: of the revisions that a group owns, those of MachineSets that are gone are deleted, and no others.
+// TestStore_Prune: if a group owns the revisions of a deleted MachineSet, they are deleted. No other revisions are.
 func TestStore_Prune(t *testing.T) {
 	group := newGroup("batch", "uid")
 	revision := func(subject Subject) *appsv1.ControllerRevision {

@@ -12,7 +12,7 @@ import (
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 )
 
-// Kind is a kind of which revisions are kept.
+// Kind is a kind whose revisions are kept.
 type Kind string
 
 // The kinds.
@@ -48,7 +48,7 @@ type Subject struct {
 	// Group is the NodeGroup that owns the revisions. Only its name and UID count.
 	Group *v1alpha1.NodeGroup
 	Kind  Kind
-	// Namespace and Name are those of the subject; a NodeGroup has no namespace.
+	// Namespace and Name identify the subject; a NodeGroup has no namespace.
 	Namespace, Name string
 }
 
@@ -70,7 +70,7 @@ func (s *Subject) String() string {
 	return string(s.Kind) + " " + s.Namespace + "/" + s.Name
 }
 
-// Labels returns the labels by which the revisions of the subject are selected, whichever group owns them.
+// Labels returns the labels that select the revisions of the subject, whichever group owns them.
 func (s *Subject) Labels() map[string]string {
 	return map[string]string{LabelSubject: hash(string(s.Kind), s.Namespace, s.Name)}
 }

@@ -28,7 +28,7 @@ const (
 	ActionWait Action = "Wait"
 	// ActionGate: MachineConfigPools are reserved, and nodes have their turn.
 	ActionGate Action = "Gate"
-	// ActionCleanUp: nodes with the desired version are cleaned up, for which no MachineConfigPool is needed.
+	// ActionCleanUp: nodes with the desired version are cleaned up. This needs no MachineConfigPool.
 	ActionCleanUp Action = "CleanUp"
 	// ActionRestore: everything is restored.
 	ActionRestore Action = "Restore"
@@ -48,7 +48,7 @@ type Plan struct {
 	StopJobs, RemoveFinalizer bool
 	// Unrestorable is why nothing can be restored before a user acts; empty if it can.
 	Unrestorable string
-	// Conditions are those that do not depend on what the action achieves.
+	// Conditions are the conditions that do not depend on what the action achieves.
 	Conditions Conditions
 	// checked reports whether the versions are known and were compared. inactive reports whether no node is in progress after the action.
 	checked, inactive bool

@@ -19,9 +19,9 @@ const (
 	workerMCP = "worker"
 )
 
-// Membership determines to which MachineConfigPool each node belongs when no run is in progress: master first, then the one custom MachineConfigPool
-// that selects it, then worker (see https://github.com/openshift/machine-config-operator/blob/master/docs/custom-pools.md). A reserved
-// MachineConfigPool selects what it selected before its reservation.
+// Membership determines each node's MachineConfigPool while no run is in progress: master first, then the one custom MachineConfigPool that selects
+// the node, then worker (see https://github.com/openshift/machine-config-operator/blob/master/docs/custom-pools.md). A reserved MachineConfigPool
+// selects what it selected before its reservation.
 type Membership struct {
 	names     []string
 	selectors map[string]labels.Selector

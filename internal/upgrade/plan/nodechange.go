@@ -22,7 +22,7 @@ type Release struct {
 	At metav1.Time `json:"at"`
 }
 
-// ReleaseOf returns the release of a node; nil for none, or for one that cannot be read, which counts as none: the node is gated again.
+// ReleaseOf returns the release of a node; nil for none. An unreadable release counts as none: the node is gated again.
 func ReleaseOf(node *corev1.Node) *Release {
 	release := &Release{}
 	if err := json.Unmarshal([]byte(node.Annotations[AnnotationReleased]), release); err != nil {

@@ -21,7 +21,7 @@ type Reservation struct {
 	// Run and UID are the MutexRunConfig's.
 	Run types.NamespacedName `json:"run"`
 	UID types.UID            `json:"uid"`
-	// Paused and NodeSelector are those of the MachineConfigPool before the reservation.
+	// Paused and NodeSelector are what the MachineConfigPool had before the reservation.
 	Paused       bool                  `json:"paused"`
 	NodeSelector *metav1.LabelSelector `json:"nodeSelector,omitempty"`
 	// Keys are the labels of rules that the selector requires now.
@@ -30,8 +30,8 @@ type Reservation struct {
 	Canary bool `json:"canary,omitempty"`
 }
 
-// ReservationOf returns the reservation of a MachineConfigPool; nil for none. It fails for one that cannot be read or names no run: what the
-// MachineConfigPool was before is not known then.
+// ReservationOf returns the reservation of a MachineConfigPool; nil for none. If the reservation cannot be read or names no run, ReservationOf
+// returns an error, because nothing shows what the MachineConfigPool was before.
 func ReservationOf(mcp *mcfgv1.MachineConfigPool) (*Reservation, error) {
 	text := mcp.Annotations[AnnotationReservation]
 	if text == "" {

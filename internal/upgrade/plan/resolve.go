@@ -221,7 +221,7 @@ func (r *Run) resolveVersion(version *configv1.ClusterVersion) {
 	}
 }
 
-// DesiredVersion returns the version to which a cluster is upgraded, or else its own; empty if neither is known.
+// DesiredVersion returns the target version of a cluster's upgrade, or else the cluster's current desired version; empty if neither is known.
 func DesiredVersion(version *configv1.ClusterVersion) string {
 	if desired := version.Spec.DesiredUpdate; desired != nil && desired.Version != "" {
 		return desired.Version
@@ -229,7 +229,7 @@ func DesiredVersion(version *configv1.ClusterVersion) string {
 	return version.Status.Desired.Version
 }
 
-// addNode adds a node to those of the targets, of the canary, and with the label of the run.
+// addNode adds a node to the nodes of the targets, of the canary, and with the label of the run, as far as it is one of them.
 func (r *Run) addNode(in *Input, node *corev1.Node) {
 	if node.Labels[LabelRun] == string(r.Config.UID) {
 		r.Labeled = append(r.Labeled, node)

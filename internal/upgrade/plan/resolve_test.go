@@ -130,7 +130,7 @@ func TestResolve_Problems(t *testing.T) {
 func TestResolve_Nodes(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*Input)
-		// nodes are those of the targets with the reason why they are blocked, canary those of the canary.
+		// nodes are the nodes of the targets with the reason why they are blocked. canary are the nodes of the canary.
 		nodes, canary string
 		wake          time.Duration
 	}{

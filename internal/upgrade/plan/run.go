@@ -97,16 +97,17 @@ type Run struct {
 	Refused string
 	// Problems are what is wrong with the run and with what it refers to; empty for a valid one.
 	Problems []string
-	// Rules are the run's, in their order, and Keys those of their labels.
+	// Rules are the run's, in their order, and Keys are the keys of their labels.
 	Rules []Rule
 	Keys  []string
-	// MCPs are all MachineConfigPools, by name. Targets are those of the run's MutexTargets, Canary is the one that released nodes are moved to, nil if
-	// it does not exist.
+	// MCPs are all MachineConfigPools, by name. Targets are the MachineConfigPools of the run's MutexTargets. Canary is the MachineConfigPool that
+	// released nodes are moved to, nil if it does not exist.
 	MCPs, Targets []*mcfgv1.MachineConfigPool
 	Canary        *mcfgv1.MachineConfigPool
-	// Reservations are those of all MachineConfigPools, by name.
+	// Reservations are the reservations of all MachineConfigPools, by name.
 	Reservations map[string]*Reservation
-	// Nodes are those of the targets. CanaryNodes are those that belong to the canary without a release. Labeled are those with the label of this run.
+	// Nodes are the nodes of the targets. CanaryNodes are the nodes that belong to the canary without a release. Labeled are the nodes with the label of
+	// this run.
 	Nodes                []*Node
 	CanaryNodes, Labeled []*corev1.Node
 	// Jobs are the run's.
@@ -205,8 +206,8 @@ func (r *Run) leftNodes() []*corev1.Node {
 	return slices.DeleteFunc(slices.Clone(r.Labeled), func(node *corev1.Node) bool { return member[node.UID] })
 }
 
-// preparedNodes returns the nodes without any run's label for which the run has Jobs that may need a clean-up. Jobs from before the run was settled
-// do not count: all runs acquire leases as the same holder, and such a node may be another run's by now.
+// preparedNodes returns the nodes without any run's label whose Jobs of this run may need a clean-up. Jobs from before the run was settled do not
+// count: all runs acquire leases as the same holder, and such a node may be another run's by now.
 func (r *Run) preparedNodes() []*corev1.Node {
 	prepared := map[types.UID]bool{}
 	for _, job := range r.Jobs {

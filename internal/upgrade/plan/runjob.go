@@ -101,7 +101,7 @@ func (t *turns) lastJob(node *Node, version string, rule *Rule, kind JobKind) (l
 }
 
 // RemainingJobs returns the Jobs of a kind that have not succeeded for a node yet, as namespace/name. If the node has the desired version, they are
-// those of a clean-up.
+// the Jobs of a clean-up.
 func (r *Run) RemainingJobs(node *Node, kind JobKind) []string {
 	t := newTurns(r)
 	upgraded := SameVersion(node.Version, r.Desired)

@@ -51,7 +51,7 @@ func (r *Run) dropStages() []Stage {
 	return []Stage{r.returnStage(nodes, mcps), r.restoreSelectorsStage(mcps), {Nodes: r.stripNodes(nodes)}, r.restoreStage(mcps)}
 }
 
-// restoreStages restore MachineConfigPools, Nodes and leases in an order in which no node is ever in two MachineConfigPools or in none.
+// restoreStages restore MachineConfigPools, Nodes and leases. In their order, no node is ever in two MachineConfigPools or in none.
 func (r *Run) restoreStages() []Stage {
 	canary, targets := r.reserved(true), r.reserved(false)
 	var stages []Stage
@@ -82,7 +82,7 @@ func (r *Run) reserveStage() Stage {
 			reservation = Reserve(mcp, keyOf(r.Config), r.Config.UID)
 			reservation.Canary = canary
 		case reservation.Canary != canary:
-			// It had another role in that run and is restored first. No MachineConfigPool is reserved before those that precede it.
+			// In the other run it has another role, so it is restored first. Until then, no later MachineConfigPool is reserved.
 			change.Other, change.Want = reservation, reservation.Original(mcp)
 			stage.MCPs = append(stage.MCPs, change)
 			return stage

@@ -57,7 +57,7 @@ func (s *stagedRun) node(name string) *corev1.Node {
 	return nil
 }
 
-// selectedBy returns the MachineConfigPools whose selectors match a node as they are now: those to which the machine-config-operator takes it.
+// selectedBy returns the MachineConfigPools whose current selectors match a node. The machine-config-operator takes the node to them.
 func (s *stagedRun) selectedBy(name string) string {
 	s.Helper()
 	var names []string
@@ -280,7 +280,7 @@ func TestStages_Reverted(t *testing.T) {
 }
 
 // TestStages_JoinWhileInvalid: a run that waits for a user labels the nodes that join its MachineConfigPools: otherwise they would be upgraded with
-// the workers. It does not touch those of others.
+// the workers. It does not touch nodes of other MachineConfigPools.
 func TestStages_JoinWhileInvalid(t *testing.T) {
 	s := newStagedRun(t)
 	s.MCPs = append(s.MCPs, newMCP("edge", false, selecting("edge")))

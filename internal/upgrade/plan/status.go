@@ -40,7 +40,7 @@ type Result struct {
 	// Failed reports whether a request failed, Denied why the API server denies it.
 	Failed bool
 	Denied string
-	// Conditions are those that were determined by requests.
+	// Conditions are the conditions that were determined by requests.
 	Conditions Conditions
 }
 
@@ -51,8 +51,8 @@ type Report struct {
 	Conditions Conditions
 	// Version is the desired version; empty for no change.
 	Version string
-	// Listed reports whether Nodes are all nodes of the run; otherwise the nodes in the status stay as they are, or, if Inactive reports that none is
-	// in progress, those that are done.
+	// Listed reports whether Nodes are all nodes of the run. If it is false, the nodes in the status stay as they are; with Inactive, which reports that
+	// no node is in progress, only the finished nodes stay.
 	Listed, Inactive bool
 	Nodes            []v1alpha1.NodeStatus
 	// Restored reports whether everything was restored now.
@@ -232,7 +232,7 @@ func (out *Report) addNodeCondition(kind, failure string, current []string) {
 	}
 }
 
-// Status returns the status that the report describes, and the nodes, of which the status lists some. known are the nodes at the time of the last
+// Status returns the status that the report describes, and all nodes; the status lists only some of them. known are the nodes at the time of the last
 // status. The same report returns the same status, so that nothing is written at rest.
 func (out *Report) Status(r *Run, known map[string]v1alpha1.NodeStatus) (v1alpha1.MutexRunConfigStatus, []v1alpha1.NodeStatus) {
 	after := *r.Config.Status.DeepCopy()
@@ -305,7 +305,8 @@ func currentText(names []string) string {
 	return strings.Join(names, ",")
 }
 
-// selectNodes returns as many nodes as the status lists: first those in progress and failed, then those that wait, then those that were done last.
+// selectNodes returns as many nodes as the status lists: first the nodes in progress and failed, then the nodes that wait, then the nodes that have
+// finished, the latest first.
 func selectNodes(nodes []v1alpha1.NodeStatus) []v1alpha1.NodeStatus {
 	if len(nodes) <= MaxNodes {
 		return nodes

@@ -22,8 +22,8 @@ type Decision struct {
 	Message string
 	// Steps are the nodes', in the order of their turns.
 	Steps []Step
-	// Done and Failed count nodes. LeftOut counts the failed ones that have another version and for which the run does not wait. Current names those in
-	// progress.
+	// Done and Failed count nodes. LeftOut counts the failed nodes that have another version and that the run does not wait for. Current names the nodes
+	// in progress.
 	Done, Failed, LeftOut int
 	Current               []string
 	// Wake is when to decide again without an event; zero is never.
@@ -39,13 +39,13 @@ type turns struct {
 	wait string
 	// jobs are the run's, by what they are for: a rule's jobName and jobNamespace may have been edited since.
 	jobs map[JobID]*batchv1.Job
-	// started are the UIDs of the nodes that have a Job for the desired version, prepared the versions for which a node has Jobs, by its UID.
+	// started are the UIDs of the nodes that have a Job for the desired version. prepared are the versions that a node has Jobs for, by its UID.
 	started  map[types.UID]bool
 	prepared map[types.UID][]string
 	// previous are running Jobs before the upgrade of a node to another version than the desired one.
 	previous map[types.UID]*batchv1.Job
-	// slots is how many more nodes may be started. Of each target, busy is how many nodes are unavailable or in progress, absent how many are
-	// unavailable or released.
+	// slots is how many more nodes may be started. For each target, busy counts the nodes that are unavailable or in progress, and absent the nodes that
+	// are unavailable or released.
 	slots        int
 	busy, absent map[string]int
 	// stopped is the failure that stops the run; empty if there is none.
@@ -187,7 +187,8 @@ func (t *turns) exceedsLimit(node *Node, counted map[string]int) string {
 	return fmt.Sprintf("%d of the %d nodes of MachineConfigPool %s that may be unavailable are", others, limit, node.MCP)
 }
 
-// checkRelease delays the release of a node until there is a free slot: its Jobs may have taken hours, in which other nodes became unavailable.
+// checkRelease delays the release of a node until there is a free slot: its Jobs may have taken hours, and other nodes may have become unavailable
+// meanwhile.
 func (t *turns) checkRelease(node *Node, step *Step) {
 	if step.Release == nil {
 		return

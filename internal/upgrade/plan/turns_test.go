@@ -24,7 +24,7 @@ type testRun struct {
 	run *Run
 }
 
-// newRun returns a run over the pending nodes n1, n2, ... with the rules a and b, of which a has a clean-up Job.
+// newRun returns a run over the pending nodes n1, n2, ... with the rules a and b. Rule a has a clean-up Job.
 func newRun(t *testing.T, nodes int) *testRun {
 	t.Helper()
 	const spec = `{"template":{"spec":{"restartPolicy":"Never","containers":[{"name":"c","image":"i"}]}}}`

@@ -18,7 +18,8 @@ type VersionSource string
 
 // The sources.
 const (
-	// VersionAuto is the lower of the label of the Node and its rendered MachineConfig, or the one that is known. The zero value is VersionAuto, too.
+	// VersionAuto is the lower of the label of the Node and its rendered MachineConfig, or whichever of them is known. The zero value is VersionAuto,
+	// too.
 	VersionAuto VersionSource = "Auto"
 	// VersionLabel is the label of the Node only.
 	VersionLabel VersionSource = "Label"

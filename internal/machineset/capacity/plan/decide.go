@@ -31,11 +31,12 @@ func withoutProtected(spec *machinev1beta1.MachineSpec, protected Protected) (la
 	return labels, taints
 }
 
-// Annotations returns the annotations that a MachineSet gets, and whether they differ from those that it has. A capacity of nil is that of a provider
-// that reports none: what Drover has written before is removed.
+// Annotations returns the annotations that a MachineSet gets, and whether they differ from its current annotations. If the provider reports no
+// capacity, capacity is nil, and Annotations removes what Drover has written before.
 //
-// A value that differs from Drover's record is a user's and stays. So does one that was there before Drover wrote anything, unless it is the
-// provider's or none: then it is another operator's, such as machine-api-operator's, whose place Drover has taken.
+// A value that differs from Drover's record is a user's and stays. A value that was there before Drover wrote anything stays as well, with two
+// exceptions: it equals the provider's value, or it says that no size is known. Then another operator has written it, such as machine-api-operator,
+// and Drover takes it over.
 //
 // Protected keys of the template are left out: Drover does not apply them to Nodes.
 func Annotations(
@@ -67,8 +68,8 @@ func Annotations(
 	return after, !maps.Equal(before, after)
 }
 
-// merge writes values to annotations, but for those that are a user's, and returns what is recorded. A copy that is overwritten or removed is none
-// any more.
+// merge writes values to annotations, except where a user has set the annotation, and returns what is recorded. A copy that is overwritten or removed
+// does not count as a copy any more.
 func merge(annotations, copies, values map[string]string, isOwn func(key, value string) bool) (record map[string]string) {
 	record = map[string]string{}
 	for _, key := range machineapi.CapacityAnnotations() {
@@ -86,8 +87,7 @@ func merge(annotations, copies, values map[string]string, isOwn func(key, value 
 	return record
 }
 
-// adopting also takes values for Drover's own that other operators have written: those that are as large as the provider's, and those that say that
-// no size is known.
+// adopting also treats values of other operators as Drover's own: values that equal the provider's, and values that say that no size is known.
 func adopting(isOwn func(key, value string) bool, before, values map[string]string) func(key, value string) bool {
 	return func(key, value string) bool {
 		wanted, found := values[key]
@@ -119,7 +119,7 @@ func isUnknown(annotations map[string]string, key string) bool {
 	return false
 }
 
-// RecordOf reads a record. One that cannot be read counts as empty: what it has recorded is a user's from then on.
+// RecordOf reads a record. An unreadable record counts as empty: what it has recorded is a user's from then on.
 func RecordOf(annotations map[string]string, key string) (record map[string]string, found bool) {
 	text, found := annotations[key]
 	if json.Unmarshal([]byte(text), &record) != nil || record == nil {
@@ -128,7 +128,7 @@ func RecordOf(annotations map[string]string, key string) (record map[string]stri
 	return record, found
 }
 
-// setRecord writes a record; one that is empty is removed unless it is to be kept.
+// setRecord writes a record. It removes an empty record unless keep is set.
 func setRecord(annotations map[string]string, key string, record map[string]string, keep bool) {
 	if len(record) == 0 && !keep {
 		delete(annotations, key)

@@ -8,7 +8,7 @@ import (
 	"github.com/drover-io/drover/provider"
 )
 
-// override is a resource that a user can set with an annotation of either family; the first one that a user has set counts.
+// override is a resource that a user can set with annotations of either family; the first annotation that a user has set counts.
 type override struct {
 	name corev1.ResourceName
 	keys []string

@@ -16,7 +16,7 @@ import (
 	"github.com/drover-io/drover/provider"
 )
 
-// valuesOf returns the annotations that say what a provider says of the Nodes of a MachineSet. One that is too long for the cache is left out.
+// valuesOf returns the annotations for what a provider says of the Nodes of a MachineSet. It leaves out values that are too long for the cache.
 func valuesOf(set *machinev1beta1.MachineSet, capacity *provider.Capacity, protected Protected) map[string]string {
 	labels, taints := withoutProtected(&set.Spec.Template.Spec, protected)
 	values := map[string]string{
@@ -61,7 +61,8 @@ func addResources(values map[string]string, resources corev1.ResourceList) {
 	add(machineapi.OldMaxPodsAnnotation, pods.Value())
 }
 
-// labelsText returns the labels of a Node. Those of the template win: Drover applies them to the Node. The name of the host is that of one Node.
+// labelsText returns the labels of a Node. The template's labels win: Drover applies them to the Node. The hostname label is left out, because it
+// differs on every Node.
 func labelsText(platform, template map[string]string) string {
 	labels := map[string]string{}
 	maps.Copy(labels, platform)

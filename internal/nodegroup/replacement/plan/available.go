@@ -33,8 +33,8 @@ func (d *decider) readyChange(m *Machine) time.Time {
 	return m.ReadyChange
 }
 
-// isStopped reports whether no further Machine is replaced, because one of the current template has failed or is late: also one that has worked
-// before, and whose Node has not been Ready for the deadline.
+// isStopped reports whether no further Machine is replaced, because a Machine of the current template has failed or is late. A Machine that has
+// worked before is late, too, if its Node has not been Ready for the deadline.
 func (d *decider) isStopped() bool {
 	for _, set := range d.sets {
 		for i := range set.Machines {

@@ -92,7 +92,7 @@ type decider struct {
 	sets     []*tally
 	// resumed is when a user has resumed the replacement; zero for never.
 	resumed time.Time
-	// maxSurge and maxInFlight are those of the settings as numbers.
+	// maxSurge and maxInFlight are the settings of the same names as numbers.
 	maxSurge, maxInFlight int
 	decision              Decision
 }
@@ -257,7 +257,7 @@ func (d *decider) keep(isKept func(*Machine) bool) {
 
 func isNoCandidate(m *Machine) bool { return !m.isCandidate() }
 
-// keepMarks counts the Machines that are marked, and removes the marks of those that are more than maxSurge.
+// keepMarks counts the marked Machines, and removes the marks beyond maxSurge.
 func (d *decider) keepMarks() {
 	left := d.maxSurge
 	for _, c := range d.candidates() {

@@ -4,7 +4,7 @@ import "github.com/drover-io/drover/api/drover/v1alpha1"
 
 // Forecast is what the replacement of a group comes to.
 type Forecast struct {
-	// Machines are those that are to be replaced, in their order. Those of paused MachineSets are not among them.
+	// Machines are the Machines to replace, in their order, without Machines of paused MachineSets.
 	Machines []Machine
 	// MaxSurge is how many new Machines there may be beyond replicas, MaxInFlight how many are replaced at once.
 	MaxSurge, MaxInFlight int

@@ -9,7 +9,7 @@ import (
 	"github.com/drover-io/drover/internal/status"
 )
 
-// Reasons for which Machines wait to be replaced, beside those of windows and budgets.
+// Reasons why Machines wait to be replaced, in addition to the reasons of windows and budgets.
 const (
 	ReasonNewMachineFailed = "NewMachineFailed"
 	ReasonSurgeUnavailable = "SurgeUnavailable"

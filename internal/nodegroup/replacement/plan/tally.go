@@ -8,12 +8,12 @@ import (
 // tally counts the Machines of a MachineSet.
 type tally struct {
 	Set
-	// counted are the Machines that are not being deleted, replacing those of them that are marked and so do not count for the MachineSet.
+	// counted are the Machines that are not being deleted. replacing are the counted Machines that are marked and so do not count for the MachineSet.
 	counted, replacing int
-	// skipped are the Machines that replacement does not concern. Of the others, those are working that serve: an outdated one with a Ready Node, and a
-	// new one that is available.
+	// skipped are the Machines that replacement does not concern. working are the other Machines that serve: outdated Machines with a Ready Node, and
+	// available new Machines.
 	skipped, working int
-	// pending are the new Machines that are not available yet, deleting the outdated ones that are being deleted.
+	// pending are the new Machines that are not available yet. deleting are the outdated Machines that are being deleted.
 	pending, deleting int
 	// proven reports that a Machine of the current template is available.
 	proven bool
@@ -90,7 +90,7 @@ func (t *tally) allReplacing() bool {
 	return !slices.ContainsFunc(t.Machines, func(m Machine) bool { return m.isCandidate() && !m.Replacing && !m.retried })
 }
 
-// remove counts a Machine as one that is being deleted, and reports whether it was marked.
+// remove moves a Machine to the count of deleted ones, and reports whether it was marked.
 func (t *tally) remove(m *Machine) (marked bool) {
 	marked = m.Replacing && !m.retried
 	t.counted--
@@ -120,7 +120,7 @@ func (m *Machine) rank() int {
 	return 2
 }
 
-// candidates returns the Machines to replace in their order: those that serve the least first, then by zone, then the oldest first.
+// candidates returns the Machines to replace in their order: the Machines that serve the least first, then by zone, then the oldest first.
 func (d *decider) candidates() []candidate {
 	var all []candidate
 	for _, set := range d.sets {

@@ -124,6 +124,7 @@ bench-scale: build ## Measure clusters of 5,000 and 20,000 Machines with all cap
 .PHONY: bench-platform
 bench-platform: build ## Measure Drover's own platform code: the operator with and without its parts, with 5,000 and 20,000 Machines (BENCH_SIZES=5000).
 	$(call BENCH,platform,bench-platform) $(if $(BENCH_SIZES),-sizes $(BENCH_SIZES))
+	go test -run '^$$' -bench Recorder ./internal/operator
 
 .PHONY: bench-nodegroups
 bench-nodegroups: build ## Measure roll-outs of a NodeGroup of 5000 Nodes (BENCH_NODEGROUPS="-nodes 500"), and decisions about its budget.

@@ -22,7 +22,7 @@ import (
 func (rc *reconciliation) updateStatus(ctx context.Context, in *plan.Input, progress *plan.Progress) error {
 	before, after := in.Object.GetStatus(), plan.Status(in, progress)
 	if after.Phase != "" {
-		rc.Metrics.observe(rc.group, in.Object.GetName(), after.Phase)
+		rc.Metrics.observe(rc.group, in.Object.GetName(), in.Object.GetSpec().NodeName, after.Phase)
 	}
 	rc.reportBlocked(in, progress)
 	rc.reportReturning(in, progress)

@@ -113,6 +113,7 @@ func values() map[[2]string][]string {
 		{"drover_metadata_nodes", "state"}:                  texts(plan.Held, plan.Conflicted, plan.RefusedState, plan.Pending, plan.Synced),
 		{"drover_metadata_writes_total", "result"}:          results,
 		{"drover_maintenances", "phase"}:                    texts(v1beta1.PhaseRunning, v1beta1.PhaseSucceeded, v1beta1.PhaseFailed),
+		{"drover_maintenance_nodes", "phase"}:               texts(v1beta1.PhaseRunning, v1beta1.PhaseFailed),
 		{"drover_drain_pods_left", "reason"}:                texts(drain.Reasons...),
 		{"drover_machineset_creates_total", "result"}:       results,
 		{"drover_machineset_deletes_total", "result"}:       results,

@@ -127,6 +127,9 @@ func simulate(t *testing.T, seed uint64) outcome {
 // TestSimulation_SameSeedSameHistory holds that a seed can be replayed. On a busy machine Go may take the processor from a handler between two
 // of its steps, which makes another history; that is rare enough to find the same one in a few tries.
 func TestSimulation_SameSeedSameHistory(t *testing.T) {
+	if raceDetector {
+		t.Skip("with the race detector Go's scheduler chooses at random which goroutine comes next: make test-all runs it without")
+	}
 	seeds := uint64(8)
 	if testing.Short() {
 		seeds = 2

@@ -27,6 +27,7 @@ import (
 	"github.com/drover-io/drover/internal/metadata/nodes"
 	"github.com/drover-io/drover/internal/nodegroup"
 	groupplan "github.com/drover-io/drover/internal/nodegroup/plan"
+	"github.com/drover-io/drover/internal/nodegroup/replacement"
 	"github.com/drover-io/drover/internal/operator"
 	"github.com/drover-io/drover/internal/status"
 	"github.com/drover-io/drover/internal/undecodable"
@@ -38,36 +39,55 @@ import (
 type capability struct {
 	// Name is the capability's; empty for what belongs to the operator as a whole.
 	Name       string
-	Metrics    []status.MetricDoc
+	Metrics    []register
 	Events     []status.EventDoc
 	Conditions []status.ConditionDoc
 }
 
-// providerMetrics are those of the providers that come with Drover.
-var providerMetrics = []status.MetricDoc{{
-	Name: "drover_vsphere_calls_total", Type: "counter", Labels: []string{"server", "method", "result"},
-	Help: "Calls of the provider vsphere to the API of a vCenter, by vCenter, method and result (ok, error).",
-}}
-
 var capabilities = []capability{
-	{Metrics: slices.Concat(operator.MetricDocs(), undecodable.MetricDocs()), Events: undecodable.Events},
-	{Name: metadata.Name, Metrics: metadata.MetricDocs, Events: metadata.Events},
+	{Metrics: []register{registers(operator.NewMetrics), registerUndecodable}, Events: undecodable.Events},
+	{Name: metadata.Name, Metrics: []register{registers(metadata.NewMetrics)}, Events: metadata.Events},
 	{
-		Name: nodegroup.Name, Metrics: slices.Concat(nodegroup.MetricDocs(), nodes.MetricDocs), Events: slices.Concat(nodegroup.EventDocs(), nodes.Events),
+		Name:       nodegroup.Name,
+		Metrics:    []register{registers(nodegroup.NewMetrics), registers(replacement.NewMetrics), registers(nodes.NewMetrics)},
+		Events:     slices.Concat(nodegroup.EventDocs(), nodes.Events),
 		Conditions: groupplan.ConditionDocs(),
 	},
 	{
-		Name: "maintenance", Metrics: append(maintenance.MetricDocs(), engine.MetricDocs()...), Events: maintenance.EventDocs(),
+		Name: "maintenance", Metrics: []register{registers(maintenance.NewMetrics), registers(engine.NewMetrics)}, Events: maintenance.EventDocs(),
 		Conditions: maintenanceplan.ConditionDocs(),
 	},
 	{
-		Name:       "machines",
-		Metrics:    slices.Concat(machineset.MetricDocs, machine.MetricDocs(), healthcheck.MetricDocs, providerMetrics),
+		Name: "machines",
+		Metrics: []register{
+			registers(machineset.NewMetrics), registers(machine.NewMetrics), registers(healthcheck.NewMetrics), registerVSphere,
+		},
 		Events:     slices.Concat(machineset.Events, capacity.Events, machineplan.EventDocs(), healthcheck.Events),
 		Conditions: slices.Concat(setplan.ConditionDocs(), machineplan.ConditionDocs(), checkplan.ConditionDocs()),
 	},
 	{Name: autoscaling.Name, Events: autoscaling.Events, Conditions: autoscalingplan.ConditionDocs()},
-	{Name: upgrade.Name, Metrics: upgrade.MetricDocs(), Events: upgrade.EventDocs(), Conditions: upgradeplan.ConditionDocs()},
+	{Name: upgrade.Name, Metrics: []register{registers(upgrade.NewMetrics)}, Events: upgrade.EventDocs(), Conditions: upgradeplan.ConditionDocs()},
+}
+
+// section is what the pages have about one capability.
+type section struct {
+	Name       string
+	Metrics    []metric
+	Events     []status.EventDoc
+	Conditions []status.ConditionDoc
+}
+
+// readSections returns the sections of all capabilities.
+func readSections() ([]section, error) {
+	var all []section
+	for _, c := range capabilities {
+		metrics, err := metricsOf(c.Metrics)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, section{c.Name, metrics, c.Events, c.Conditions})
+	}
+	return all, nil
 }
 
 func main() {
@@ -89,7 +109,11 @@ func generate() error {
 	if err != nil {
 		return err
 	}
-	generated, err := pages(capabilities)
+	sections, err := readSections()
+	if err != nil {
+		return err
+	}
+	generated, err := pages(sections)
 	if err != nil {
 		return err
 	}

@@ -32,8 +32,8 @@ If a condition waits for another one, it has the reason NotStarted. You can rely
 may change.
 `
 
-// sections are the parts of the pages about metrics, events and conditions: a table for each capability.
-var sections = template.Must(template.New("").Funcs(template.FuncMap{"code": code, "cell": cell}).Parse(`
+// templates are the parts of the pages about metrics, events and conditions: a table for each capability.
+var templates = template.Must(template.New("").Funcs(template.FuncMap{"code": code, "cell": cell}).Parse(`
 {{- define "title"}}
 ## {{with .Name}}Capability {{.}}{{else}}The operator{{end}}
 
@@ -52,13 +52,13 @@ var sections = template.Must(template.New("").Funcs(template.FuncMap{"code": cod
 {{end}}{{end}}{{end}}{{end}}`))
 
 // pages returns the text of every page, by file name.
-func pages(capabilities []capability) (map[string]string, error) {
+func pages(sections []section) (map[string]string, error) {
 	all := map[string]string{}
 	for name, p := range map[string]*page{
 		"metrics.md": newPage("Metrics", metricsIntro), "events.md": newPage("Events", eventsIntro),
 		"conditions.md": newPage("Conditions", conditionsIntro),
 	} {
-		if err := sections.ExecuteTemplate(&p.text, name, capabilities); err != nil {
+		if err := templates.ExecuteTemplate(&p.text, name, sections); err != nil {
 			return nil, err
 		}
 		all[name] = p.text.String()

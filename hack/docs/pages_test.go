@@ -4,17 +4,14 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/client-go/rest"
 
+	"github.com/drover-io/drover/internal/controller"
 	"github.com/drover-io/drover/internal/status"
-	"github.com/drover-io/drover/provider"
-	"github.com/drover-io/drover/provider/vsphere"
 )
 
 func TestCommittedPagesAreGenerated(t *testing.T) {
@@ -22,7 +19,11 @@ func TestCommittedPagesAreGenerated(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	generated, err := pages(capabilities)
+	sections, err := readSections()
+	if err != nil {
+		t.Fatal(err)
+	}
+	generated, err := pages(sections)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,9 +40,9 @@ func TestCommittedPagesAreGenerated(t *testing.T) {
 }
 
 func TestPages(t *testing.T) {
-	got, err := pages([]capability{{
+	got, err := pages([]section{{
 		Name:       "herd",
-		Metrics:    []status.MetricDoc{{Name: "herd_size", Type: "gauge", Help: "Sheep | goats.", Labels: []string{"field", "kind"}}},
+		Metrics:    []metric{{Name: "herd_size", Type: "gauge", Help: "Sheep | goats.", Labels: []string{"field", "kind"}}},
 		Events:     []status.EventDoc{{Reason: "HerdGrew", Type: "Normal", On: "Field", When: "one more is there"}},
 		Conditions: []status.ConditionDoc{{On: "Herd", Type: "Fed", Reason: "Hay", When: "there is hay"}},
 	}})
@@ -61,37 +62,44 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// TestEveryMetricHasAType: without a type, a reader does not know how to read a series.
-func TestEveryMetricHasAType(t *testing.T) {
-	for _, c := range capabilities {
-		for _, doc := range c.Metrics {
-			if !slices.Contains([]string{"counter", "gauge", "histogram"}, doc.Type) || doc.Help == "" {
-				t.Errorf("metric %s of %s is a %q: %s", doc.Name, c.Name, doc.Type, doc.Help)
+// TestMetrics_AreSentences: without a sentence, a reader does not know how to read a series.
+func TestMetrics_AreSentences(t *testing.T) {
+	all, err := readSections()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range all {
+		for _, m := range s.Metrics {
+			if !strings.HasSuffix(m.Help, ".") {
+				t.Errorf("the help of the metric %s is not a sentence: %q", m.Name, m.Help)
 			}
 		}
 	}
 }
 
-// TestProviderMetrics_AreRegistered: the provider vsphere registers the metrics that the page has.
-func TestProviderMetrics_AreRegistered(t *testing.T) {
-	registry := prometheus.NewRegistry()
-	if _, err := vsphere.Provider().New(provider.Environment{Config: &rest.Config{}, Metrics: registry}); err != nil {
+func TestMetricsOf(t *testing.T) {
+	got, err := metricsOf([]register{registers(func(registry prometheus.Registerer) (*controller.Collectors, error) {
+		c := controller.NewCollectors(registry)
+		c.Gauge("gauge", `Sheep "and" goats.`)
+		c.GaugeVec("gauge_vec", "Sheep.", "field", "kind")
+		c.Counter("counter", "Sheep.")
+		c.CounterVec("counter_vec", "Sheep.", "field")
+		c.Histogram("histogram", "Sheep.", 1)
+		c.HistogramVec("histogram_vec", "Sheep.", []float64{1}, "field")
+		return c, c.Err()
+	})})
+	if err != nil {
 		t.Fatal(err)
 	}
-	descriptions := make(chan *prometheus.Desc, 10)
-	registry.Describe(descriptions)
-	close(descriptions)
-	var have, want []string
-	for description := range descriptions {
-		// There is no other way to the name and the labels.
-		name, text, _ := strings.Cut(strings.TrimPrefix(description.String(), `Desc{fqName: "`), `"`)
-		_, labels, _ := strings.Cut(text, "variableLabels: ")
-		have = append(have, name+strings.TrimSuffix(labels, "}"))
+	want := []metric{
+		{"gauge", "gauge", `Sheep "and" goats.`, nil},
+		{"gauge_vec", "gauge", "Sheep.", []string{"field", "kind"}},
+		{"counter", "counter", "Sheep.", nil},
+		{"counter_vec", "counter", "Sheep.", []string{"field"}},
+		{"histogram", "histogram", "Sheep.", nil},
+		{"histogram_vec", "histogram", "Sheep.", []string{"field"}},
 	}
-	for _, doc := range providerMetrics {
-		want = append(want, doc.Name+"{"+strings.Join(doc.Labels, ",")+"}")
-	}
-	if diff := cmp.Diff(want, have); diff != "" {
-		t.Errorf("documented (-) and registered (+):\n%s", diff)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("wanted (-) and got (+):\n%s", diff)
 	}
 }

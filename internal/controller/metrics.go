@@ -5,11 +5,9 @@ import (
 	"fmt"
 
 	"github.com/prometheus/client_golang/prometheus"
-
-	"github.com/drover-io/drover/internal/status"
 )
 
-// Collectors creates metrics from their descriptions and registers them.
+// Collectors creates metrics and registers them.
 type Collectors struct {
 	registry prometheus.Registerer
 	errs     []error
@@ -23,44 +21,44 @@ func NewCollectors(registry prometheus.Registerer) *Collectors {
 // Err returns why metrics could not be registered: their names may be registered already.
 func (c *Collectors) Err() error { return errors.Join(c.errs...) }
 
-func register[C prometheus.Collector](c *Collectors, doc status.MetricDoc, collector C) C {
+func register[C prometheus.Collector](c *Collectors, name string, collector C) C {
 	if err := c.registry.Register(collector); err != nil {
-		c.errs = append(c.errs, fmt.Errorf("registering the metric %s: %w", doc.Name, err))
+		c.errs = append(c.errs, fmt.Errorf("registering the metric %s: %w", name, err))
 	}
 	return collector
 }
 
-// Register registers a collector that makes its metrics when they are scraped; doc is one of them.
-func (c *Collectors) Register(doc status.MetricDoc, collector prometheus.Collector) {
-	register(c, doc, collector)
+// Register registers a collector that makes its metrics when they are scraped. The name of one of them identifies the collector in errors.
+func (c *Collectors) Register(name string, collector prometheus.Collector) {
+	register(c, name, collector)
 }
 
 // Gauge creates a gauge without labels.
-func (c *Collectors) Gauge(doc status.MetricDoc) prometheus.Gauge {
-	return register(c, doc, prometheus.NewGauge(prometheus.GaugeOpts{Name: doc.Name, Help: doc.Help}))
+func (c *Collectors) Gauge(name, help string) prometheus.Gauge {
+	return register(c, name, prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help}))
 }
 
 // GaugeVec creates a gauge with labels.
-func (c *Collectors) GaugeVec(doc status.MetricDoc) *prometheus.GaugeVec {
-	return register(c, doc, prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: doc.Name, Help: doc.Help}, doc.Labels))
+func (c *Collectors) GaugeVec(name, help string, labels ...string) *prometheus.GaugeVec {
+	return register(c, name, prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels))
 }
 
 // Counter creates a counter without labels.
-func (c *Collectors) Counter(doc status.MetricDoc) prometheus.Counter {
-	return register(c, doc, prometheus.NewCounter(prometheus.CounterOpts{Name: doc.Name, Help: doc.Help}))
+func (c *Collectors) Counter(name, help string) prometheus.Counter {
+	return register(c, name, prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help}))
 }
 
 // CounterVec creates a counter with labels.
-func (c *Collectors) CounterVec(doc status.MetricDoc) *prometheus.CounterVec {
-	return register(c, doc, prometheus.NewCounterVec(prometheus.CounterOpts{Name: doc.Name, Help: doc.Help}, doc.Labels))
+func (c *Collectors) CounterVec(name, help string, labels ...string) *prometheus.CounterVec {
+	return register(c, name, prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels))
 }
 
 // Histogram creates a histogram without labels.
-func (c *Collectors) Histogram(doc status.MetricDoc, buckets ...float64) prometheus.Histogram {
-	return register(c, doc, prometheus.NewHistogram(prometheus.HistogramOpts{Name: doc.Name, Help: doc.Help, Buckets: buckets}))
+func (c *Collectors) Histogram(name, help string, buckets ...float64) prometheus.Histogram {
+	return register(c, name, prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}))
 }
 
 // HistogramVec creates a histogram with labels.
-func (c *Collectors) HistogramVec(doc status.MetricDoc, buckets ...float64) *prometheus.HistogramVec {
-	return register(c, doc, prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: doc.Name, Help: doc.Help, Buckets: buckets}, doc.Labels))
+func (c *Collectors) HistogramVec(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+	return register(c, name, prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels))
 }

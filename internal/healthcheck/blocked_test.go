@@ -38,13 +38,13 @@ func TestReconcile_MachineWithoutController(t *testing.T) {
 	if got := s.emitted(); got != "Normal DetectedUnhealthy, Normal SkippedNoController" {
 		t.Errorf("emitted %s", got)
 	}
-	if s.metric(waitingDoc.Name, "c", namespace, plan.ReasonNoController) != 1 {
+	if s.metric("drover_healthcheck_waiting_machines", "c", namespace, plan.ReasonNoController) != 1 {
 		t.Error("the metric does not show it")
 	}
 	edit(s, newNode("n0"), func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionTrue })
 	s.mustReconcile("c", statusC)
 	s.expectStatus("c", "1 1 1", nothingToDo)
-	if s.metric(waitingDoc.Name, "c", namespace, plan.ReasonNoController) != -1 {
+	if s.metric("drover_healthcheck_waiting_machines", "c", namespace, plan.ReasonNoController) != -1 {
 		t.Error("the series is still there")
 	}
 }

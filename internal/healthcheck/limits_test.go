@@ -62,7 +62,7 @@ func TestReconcile_MaxInFlight(t *testing.T) {
 	if got := s.conditionMessage("c", plan.ConditionProgressing); got != want {
 		t.Errorf("%s", got)
 	}
-	if got := s.metric(waitingDoc.Name, "c", namespace, plan.ReasonLimited); got != 2 {
+	if got := s.metric("drover_healthcheck_waiting_machines", "c", namespace, plan.ReasonLimited); got != 2 {
 		t.Errorf("%v Machines wait", got)
 	}
 	if got := strings.Count(s.emitted(), "RemediationDeferred"); got != 2 {

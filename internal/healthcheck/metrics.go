@@ -5,38 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/drover-io/drover/internal/controller"
-	"github.com/drover-io/drover/internal/status"
 )
-
-var (
-	coveredDoc = status.MetricDoc{
-		Name: "mapi_machinehealthcheck_nodes_covered", Type: "gauge", Labels: []string{"name", "namespace"},
-		Help: "Machines that a MachineHealthCheck selects.",
-	}
-	remediatedDoc = status.MetricDoc{
-		Name: "mapi_machinehealthcheck_remediation_success_total", Type: "counter", Labels: []string{"name", "namespace"},
-		Help: "Machines that have been deleted for a MachineHealthCheck.",
-	}
-	shortCircuitDoc = status.MetricDoc{
-		Name: "mapi_machinehealthcheck_short_circuit", Type: "gauge", Labels: []string{"name", "namespace"},
-		Help: "1 while remediation is not allowed because too many Machines are not healthy, else 0.",
-	}
-	waitingDoc = status.MetricDoc{
-		Name: "drover_healthcheck_waiting_machines", Type: "gauge", Labels: []string{"name", "namespace", "reason"},
-		Help: "Machines that need remediation and are not remediated, by the reason in the condition RemediationProgressing.",
-	}
-	attemptsDoc = status.MetricDoc{
-		Name: "drover_healthcheck_remediations_total", Type: "counter", Labels: []string{"means", "result"},
-		Help: "Attempts to start a remediation, by means (deletion, annotation, template) and result (ok, conflict, gone, denied, error).",
-	}
-	delayDoc = status.MetricDoc{
-		Name: "drover_healthcheck_remediation_delay_seconds", Type: "histogram",
-		Help: "Seconds from when a Machine needed remediation until its remediation started.",
-	}
-)
-
-// MetricDocs describes every metric of the controller.
-var MetricDocs = []status.MetricDoc{coveredDoc, remediatedDoc, shortCircuitDoc, waitingDoc, attemptsDoc, delayDoc}
 
 // Metrics holds the controller's collectors. Create one for each process: it outlives the controller, which stops when its CRDs are deleted.
 type Metrics struct {
@@ -49,9 +18,24 @@ type Metrics struct {
 func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	c := controller.NewCollectors(registry)
 	m := &Metrics{
-		covered: c.GaugeVec(coveredDoc), shortCircuit: c.GaugeVec(shortCircuitDoc), waiting: c.GaugeVec(waitingDoc),
-		remediated: c.CounterVec(remediatedDoc), attempts: c.CounterVec(attemptsDoc),
-		delay: c.Histogram(delayDoc, .5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 4*3600),
+		covered: c.GaugeVec("mapi_machinehealthcheck_nodes_covered",
+			"Machines that a MachineHealthCheck selects.",
+			"name", "namespace"),
+		shortCircuit: c.GaugeVec("mapi_machinehealthcheck_short_circuit",
+			"1 while remediation is not allowed because too many Machines are not healthy, else 0.",
+			"name", "namespace"),
+		waiting: c.GaugeVec("drover_healthcheck_waiting_machines",
+			"Machines that need remediation and are not remediated, by the reason in the condition RemediationProgressing.",
+			"name", "namespace", "reason"),
+		remediated: c.CounterVec("mapi_machinehealthcheck_remediation_success_total",
+			"Machines that have been deleted for a MachineHealthCheck.",
+			"name", "namespace"),
+		attempts: c.CounterVec("drover_healthcheck_remediations_total",
+			"Attempts to start a remediation, by means (deletion, annotation, template) and result (ok, conflict, gone, denied, error).",
+			"means", "result"),
+		delay: c.Histogram("drover_healthcheck_remediation_delay_seconds",
+			"Seconds from when a Machine needed remediation until its remediation started.",
+			.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 4*3600),
 	}
 	return m, c.Err()
 }

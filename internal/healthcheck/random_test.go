@@ -114,7 +114,7 @@ func (c *randomRun) finish(machine *machinev1beta1.Machine) string {
 func (c *randomRun) check(inFlight int) {
 	in := c.observed(c.cache)
 	d := plan.Decide(in)
-	before := max(c.metric(attemptsDoc.Name, "deletion", "ok"), 0)
+	before := max(c.metric("drover_healthcheck_remediations_total", "deletion", "ok"), 0)
 	_, writes, _ := c.reconcile("c")
 	for write := range strings.SplitSeq(writes, ", ") {
 		name, ok := strings.CutPrefix(write, "delete Machine/")
@@ -127,7 +127,7 @@ func (c *randomRun) check(inFlight int) {
 			c.t.Errorf("%s is deleted, and is %s (%d of %d unhealthy)", name, health, d.Unhealthy, d.Expected)
 		}
 	}
-	if deleted := c.metric(attemptsDoc.Name, "deletion", "ok") - before; deleted > float64(inFlight) {
+	if deleted := c.metric("drover_healthcheck_remediations_total", "deletion", "ok") - before; deleted > float64(inFlight) {
 		c.t.Errorf("%v deletions in one reconciliation", deleted)
 	}
 }

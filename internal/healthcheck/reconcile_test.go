@@ -82,14 +82,15 @@ func TestReconcile_OneMachineUnhealthy(t *testing.T) {
 		t.Errorf("emitted %s", got)
 	}
 	for name, got := range map[string]float64{
-		"remediations": s.metric(remediatedDoc.Name, "c", namespace), "attempts": s.metric(attemptsDoc.Name, "deletion", "ok"),
-		"delays": s.metric(delayDoc.Name),
+		"remediations": s.metric("mapi_machinehealthcheck_remediation_success_total", "c", namespace),
+		"attempts":     s.metric("drover_healthcheck_remediations_total", "deletion", "ok"),
+		"delays":       s.metric("drover_healthcheck_remediation_delay_seconds"),
 	} {
 		if got != 1 {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
-	if s.metric(coveredDoc.Name, "c", namespace) != 3 || s.metric(shortCircuitDoc.Name, "c", namespace) != 0 {
+	if s.metric("mapi_machinehealthcheck_nodes_covered", "c", namespace) != 3 || s.metric("mapi_machinehealthcheck_short_circuit", "c", namespace) != 0 {
 		t.Error("3 Machines are covered, and remediation is allowed")
 	}
 }
@@ -155,7 +156,7 @@ func TestReconcile_TooManyUnhealthy(t *testing.T) {
 	if got := s.emitted(); !strings.HasSuffix(got, "Warning RemediationRestricted") || strings.Count(got, "Restricted") != 1 {
 		t.Errorf("emitted %s", got)
 	}
-	if s.metric(shortCircuitDoc.Name, "c", namespace) != 1 {
+	if s.metric("mapi_machinehealthcheck_short_circuit", "c", namespace) != 1 {
 		t.Error("the gauge is not set")
 	}
 	for range 5 {
@@ -183,7 +184,7 @@ func TestReconcile_TooManyUnhealthy(t *testing.T) {
 	}
 	s.mustReconcile("c", "delete Machine/m2, "+statusC)
 	s.expectStatus("c", "5 4 1", "RemediationAllowed=True", nothingToDo)
-	if s.metric(shortCircuitDoc.Name, "c", namespace) != 0 {
+	if s.metric("mapi_machinehealthcheck_short_circuit", "c", namespace) != 0 {
 		t.Error("the gauge is not reset")
 	}
 }
@@ -333,7 +334,7 @@ func TestDeleteMachine_MachineChanged(t *testing.T) {
 	if got := s.deletedMachines("m0"); got != "" {
 		t.Errorf("deleted %s", got)
 	}
-	if got := s.metric(attemptsDoc.Name, "deletion", "conflict"); got != 1 {
+	if got := s.metric("drover_healthcheck_remediations_total", "deletion", "conflict"); got != 1 {
 		t.Errorf("%v conflicts", got)
 	}
 }

@@ -139,7 +139,9 @@ func TestReconcile_MachineHealthCheckGone(t *testing.T) {
 			s := newFixture(t, Options{}, newObjects("uwww", limit("0"))...)
 			s.mustReconcile("c", statusC)
 			s.mustReconcile("c", "")
-			series := []string{coveredDoc.Name, shortCircuitDoc.Name, remediatedDoc.Name}
+			series := []string{
+				"mapi_machinehealthcheck_nodes_covered", "mapi_machinehealthcheck_short_circuit", "mapi_machinehealthcheck_remediation_success_total",
+			}
 			for _, name := range series {
 				if s.metric(name, "c", namespace) == -1 {
 					t.Errorf("%s is missing", name)
@@ -191,7 +193,7 @@ func TestReconcile_MachineNotSelectedAnyMore(t *testing.T) {
 		t.Errorf("states of Machines remain: %v", machines)
 	}
 	s.metrics.reset()
-	if s.metric(coveredDoc.Name, "c", namespace) != -1 {
+	if s.metric("mapi_machinehealthcheck_nodes_covered", "c", namespace) != -1 {
 		t.Error("series still exist when the controller has stopped")
 	}
 }

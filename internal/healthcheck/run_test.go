@@ -73,7 +73,7 @@ func TestRun(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	if s.metric(coveredDoc.Name, "c", namespace) != -1 {
+	if s.metric("mapi_machinehealthcheck_nodes_covered", "c", namespace) != -1 {
 		t.Error("series still exist when it has ended")
 	}
 	cache.err = errors.New("no such kind")

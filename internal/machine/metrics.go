@@ -11,39 +11,9 @@ import (
 	"github.com/drover-io/drover/internal/controller"
 	"github.com/drover-io/drover/internal/machine/plan"
 	"github.com/drover-io/drover/internal/nodelink"
-	"github.com/drover-io/drover/internal/status"
 )
 
-// The metrics; all are machine-api-operator's, with the labels that its alerts use.
-var (
-	createdDoc = status.MetricDoc{
-		Name: "mapi_machine_created_timestamp_seconds", Type: "gauge", Help: "When the Machine was created, in seconds since 1970.",
-		Labels: []string{"name", "namespace", "spec_provider_id", "node", "api_version", "phase"},
-	}
-	itemsDoc = status.MetricDoc{Name: "mapi_machine_items", Type: "gauge", Help: "Number of Machines."}
-	phaseDoc = status.MetricDoc{
-		Name: "mapi_machine_phase_transition_seconds", Type: "histogram", Help: "Time from the Machine's creation to a phase.", Labels: []string{"phase"},
-	}
-	createFailedDoc = status.MetricDoc{
-		Name: "mapi_instance_create_failed", Type: "counter", Help: "Errors of the provider when it was asked to create an instance.",
-		Labels: []string{"name", "namespace", "reason"},
-	}
-	updateFailedDoc = status.MetricDoc{
-		Name: "mapi_instance_update_failed", Type: "counter", Help: "Errors of the provider when it was asked for an instance.",
-		Labels: []string{"name", "namespace", "reason"},
-	}
-	deleteFailedDoc = status.MetricDoc{
-		Name: "mapi_instance_delete_failed", Type: "counter", Help: "Errors of the provider when it was asked to delete an instance.",
-		Labels: []string{"name", "namespace", "reason"},
-	}
-)
-
-// MetricDocs describes the metrics.
-func MetricDocs() []status.MetricDoc {
-	return []status.MetricDoc{createdDoc, itemsDoc, phaseDoc, createFailedDoc, updateFailedDoc, deleteFailedDoc}
-}
-
-// Metrics holds the controller's collectors.
+// Metrics holds the controller's collectors. The names and labels are machine-api-operator's; its alerts use them.
 type Metrics struct {
 	machines *collector
 	phases   *prometheus.HistogramVec
@@ -68,8 +38,10 @@ type series struct {
 
 func newCollector() *collector {
 	return &collector{
-		created:  prometheus.NewDesc(createdDoc.Name, createdDoc.Help, createdDoc.Labels, nil),
-		items:    prometheus.NewDesc(itemsDoc.Name, itemsDoc.Help, nil, nil),
+		created: prometheus.NewDesc("mapi_machine_created_timestamp_seconds",
+			"When the Machine was created, in seconds since 1970.",
+			[]string{"name", "namespace", "spec_provider_id", "node", "api_version", "phase"}, nil),
+		items:    prometheus.NewDesc("mapi_machine_items", "Number of Machines.", nil, nil),
 		machines: map[types.NamespacedName]series{},
 	}
 }
@@ -112,12 +84,22 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	c := controller.NewCollectors(registry)
 	m := &Metrics{
 		machines: newCollector(),
-		phases:   c.HistogramVec(phaseDoc, 5, 10, 20, 30, 60, 90, 120, 180, 240, 300, 360, 480, 600),
+		phases: c.HistogramVec("mapi_machine_phase_transition_seconds",
+			"Time from the Machine's creation to a phase.",
+			[]float64{5, 10, 20, 30, 60, 90, 120, 180, 240, 300, 360, 480, 600}, "phase"),
 		failures: map[string]*prometheus.CounterVec{
-			"create": c.CounterVec(createFailedDoc), "update": c.CounterVec(updateFailedDoc), "delete": c.CounterVec(deleteFailedDoc),
+			"create": c.CounterVec("mapi_instance_create_failed",
+				"Errors of the provider when it was asked to create an instance.",
+				"name", "namespace", "reason"),
+			"update": c.CounterVec("mapi_instance_update_failed",
+				"Errors of the provider when it was asked for an instance.",
+				"name", "namespace", "reason"),
+			"delete": c.CounterVec("mapi_instance_delete_failed",
+				"Errors of the provider when it was asked to delete an instance.",
+				"name", "namespace", "reason"),
 		},
 	}
-	c.Register(createdDoc, m.machines)
+	c.Register("mapi_machine_created_timestamp_seconds", m.machines)
 	return m, c.Err()
 }
 

@@ -42,7 +42,7 @@ func TestDelete_Errors(t *testing.T) {
 				t.Errorf("again in %s", result.RequeueAfter)
 			}
 			s.expect(c.replicas, c.replicas, c.replicas, "Resized="+c.condition)
-			if got := s.metric(deletesDoc.Name, c.result); got != 1 {
+			if got := s.metric("drover_machineset_deletes_total", c.result); got != 1 {
 				t.Errorf("%v deletions", got)
 			}
 			if s.fail = nil; c.result == "gone" {

@@ -48,7 +48,7 @@ func TestCreate_StopsAfterDenial(t *testing.T) {
 			t.Errorf("tries again in %s, want %ds", result.RequeueAfter, wait)
 		}
 	}
-	if got := s.metric(createsDoc.Name, "denied"); got != float64(1+len(waits)) {
+	if got := s.metric("drover_machineset_creates_total", "denied"); got != float64(1+len(waits)) {
 		t.Errorf("%v creations", got)
 	}
 	if reasons, _ := s.drainEvents(); reasons != "" {
@@ -226,7 +226,7 @@ func TestCreate_NameTaken(t *testing.T) {
 	foreign := machineOf("web-00001", loose, relabel)
 	s := newFixture(t, Options{}, setOf(1), foreign)
 	s.reconciles("create Machine, create Machine, status MachineSet/web")
-	if fmt.Sprint(s.living()) != "[web-00001 web-00002]" || s.metric(createsDoc.Name, "ok") != 1 {
+	if fmt.Sprint(s.living()) != "[web-00001 web-00002]" || s.metric("drover_machineset_creates_total", "ok") != 1 {
 		t.Errorf("there are %v", s.living())
 	}
 	// One of our own that the cache knows is not the one that is missing.
@@ -242,7 +242,7 @@ func TestCreate_NameTaken(t *testing.T) {
 	taken := apierrors.NewAlreadyExists(schema.GroupResource{Resource: "machines"}, "x")
 	s.fail = only("create", func(string) error { return taken })
 	s.reconciles("create Machine, create Machine, create Machine, status MachineSet/web")
-	if got := s.metric(createsDoc.Name, "error"); got != 1 {
+	if got := s.metric("drover_machineset_creates_total", "error"); got != 1 {
 		t.Errorf("%v failures", got)
 	}
 }

@@ -8,43 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/drover-io/drover/internal/controller"
-	"github.com/drover-io/drover/internal/status"
 )
-
-var (
-	replicasDoc = status.MetricDoc{
-		Name: "mapi_machine_set_status_replicas", Type: "gauge", Labels: []string{"name", "namespace"},
-		Help: "Machines of a MachineSet, as status.replicas has it. The name is machine-api-operator's; a series ends with its MachineSet.",
-	}
-	availableDoc = status.MetricDoc{
-		Name: "mapi_machine_set_status_replicas_available", Type: "gauge", Labels: []string{"name", "namespace"},
-		Help: "Machines of a MachineSet whose Nodes have been ready for spec.minReadySeconds. " +
-			"The name is machine-api-operator's; a series ends with its MachineSet.",
-	}
-	readyDoc = status.MetricDoc{
-		Name: "mapi_machine_set_status_replicas_ready", Type: "gauge", Labels: []string{"name", "namespace"},
-		Help: "Machines of a MachineSet whose Nodes are ready. The name is machine-api-operator's; a series ends with its MachineSet.",
-	}
-	itemsDoc = status.MetricDoc{
-		Name: "mapi_machineset_items", Type: "gauge",
-		Help: "MachineSets. The name is machine-api-operator's.",
-	}
-	stampDoc = status.MetricDoc{
-		Name: "mapi_machineset_created_timestamp_seconds", Type: "gauge", Labels: []string{"name", "namespace", "api_version"},
-		Help: "When a MachineSet was created, in seconds since 1970. The name is machine-api-operator's; a series ends with its MachineSet.",
-	}
-	createsDoc = status.MetricDoc{
-		Name: "drover_machineset_creates_total", Type: "counter", Labels: []string{"result"},
-		Help: "Requests to create a Machine, by result (ok, conflict, gone, denied, error).",
-	}
-	deletesDoc = status.MetricDoc{
-		Name: "drover_machineset_deletes_total", Type: "counter", Labels: []string{"result"},
-		Help: "Requests to delete a Machine, by result (ok, conflict, gone, denied, error).",
-	}
-)
-
-// MetricDocs describes every metric of the controller.
-var MetricDocs = []status.MetricDoc{replicasDoc, availableDoc, readyDoc, itemsDoc, stampDoc, createsDoc, deletesDoc}
 
 // Metrics holds the controller's collectors. Create one for each process: it outlives the controller, which stops when its CRDs are deleted.
 type Metrics struct {
@@ -60,8 +24,28 @@ type Metrics struct {
 func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	c := controller.NewCollectors(registry)
 	m := &Metrics{
-		replicas: c.GaugeVec(replicasDoc), available: c.GaugeVec(availableDoc), ready: c.GaugeVec(readyDoc), created: c.GaugeVec(stampDoc),
-		items: c.Gauge(itemsDoc), creates: c.CounterVec(createsDoc), deletes: c.CounterVec(deletesDoc), known: map[types.NamespacedName]bool{},
+		replicas: c.GaugeVec("mapi_machine_set_status_replicas",
+			"Machines of a MachineSet, as status.replicas has it. The name is machine-api-operator's; a series ends with its MachineSet.",
+			"name", "namespace"),
+		available: c.GaugeVec("mapi_machine_set_status_replicas_available",
+			"Machines of a MachineSet whose Nodes have been ready for spec.minReadySeconds. "+
+				"The name is machine-api-operator's; a series ends with its MachineSet.",
+			"name", "namespace"),
+		ready: c.GaugeVec("mapi_machine_set_status_replicas_ready",
+			"Machines of a MachineSet whose Nodes are ready. The name is machine-api-operator's; a series ends with its MachineSet.",
+			"name", "namespace"),
+		created: c.GaugeVec("mapi_machineset_created_timestamp_seconds",
+			"When a MachineSet was created, in seconds since 1970. The name is machine-api-operator's; a series ends with its MachineSet.",
+			"name", "namespace", "api_version"),
+		items: c.Gauge("mapi_machineset_items",
+			"MachineSets. The name is machine-api-operator's."),
+		creates: c.CounterVec("drover_machineset_creates_total",
+			"Requests to create a Machine, by result (ok, conflict, gone, denied, error).",
+			"result"),
+		deletes: c.CounterVec("drover_machineset_deletes_total",
+			"Requests to delete a Machine, by result (ok, conflict, gone, denied, error).",
+			"result"),
+		known: map[types.NamespacedName]bool{},
 	}
 	return m, c.Err()
 }

@@ -57,7 +57,7 @@ func TestReconcile_NewMachineSet(t *testing.T) {
 	if diff := cmp.Diff(want, *machine); diff != "" {
 		t.Error(diff)
 	}
-	if s.metric(createsDoc.Name, "ok") != 3 || s.metric(replicasDoc.Name, "web", "machines") != 3 {
+	if s.metric("drover_machineset_creates_total", "ok") != 3 || s.metric("mapi_machine_set_status_replicas", "web", "machines") != 3 {
 		t.Error("three are created, and shown")
 	}
 }
@@ -81,7 +81,7 @@ func TestReconcile_Scale(t *testing.T) {
 	if reasons != "SuccessfulCreate SuccessfulDelete SuccessfulDelete" || !strings.HasSuffix(last, "deleted 2 Machines: b, c") {
 		t.Errorf("events %s, %q", reasons, last)
 	}
-	if got := s.metric(deletesDoc.Name, "ok"); got != 5 {
+	if got := s.metric("drover_machineset_deletes_total", "ok"); got != 5 {
 		t.Errorf("%v deletions", got)
 	}
 }
@@ -295,15 +295,17 @@ func TestReconcile_MachineSetGone(t *testing.T) {
 	leaving.DeletionTimestamp, leaving.Finalizers = &metav1.Time{Time: start}, []string{"foregroundDeletion"}
 	s := newFixture(t, Options{}, leaving)
 	s.reconciles("")
-	created := func() float64 { return s.metric(stampDoc.Name, "machine.openshift.io/v1beta1", "web", "machines") }
-	if s.metric(itemsDoc.Name) != 1 || created() != float64(start.Add(-time.Hour).Unix()) {
+	created := func() float64 {
+		return s.metric("mapi_machineset_created_timestamp_seconds", "machine.openshift.io/v1beta1", "web", "machines")
+	}
+	if s.metric("mapi_machineset_items") != 1 || created() != float64(start.Add(-time.Hour).Unix()) {
 		t.Error("it is there until it is gone")
 	}
 	s.versions.Expect("uid-of-web", expectations.Write{Version: "1"})
 	s.owned.Created("uid-of-web", machineOf("a"))
 	s.cached.Reader = newBuilder(t).Build()
 	s.reconciles("")
-	if s.metric(itemsDoc.Name) != 0 || s.metric(replicasDoc.Name, "web", "machines") != -1 || created() != -1 {
+	if s.metric("mapi_machineset_items") != 0 || s.metric("mapi_machine_set_status_replicas", "web", "machines") != -1 || created() != -1 {
 		t.Error("its series are still there")
 	}
 	if s.states.Len() != 0 || s.versions.Len() != 0 || s.owned.Len() != 0 {

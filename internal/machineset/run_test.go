@@ -63,7 +63,8 @@ func TestRun(t *testing.T) {
 	ended := make(chan error)
 	go func() { ended <- Run(ctx, cache, s.client, s.client, s.events, s.metrics, Options{}) }()
 	(<-cache.handlers).OnAdd(setOf(3), true)
-	for deadline := time.Now().Add(30 * time.Second); s.metric(replicasDoc.Name, "web", "machines") != 3 && time.Now().Before(deadline); {
+	replicas := func() float64 { return s.metric("mapi_machine_set_status_replicas", "web", "machines") }
+	for deadline := time.Now().Add(30 * time.Second); replicas() != 3 && time.Now().Before(deadline); {
 		time.Sleep(5 * time.Millisecond)
 	}
 	s.expect(3, 0, 0, "Resized=True Resized")
@@ -71,7 +72,7 @@ func TestRun(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	if s.metric(replicasDoc.Name, "web", "machines") != -1 || s.metric(itemsDoc.Name) != 0 {
+	if s.metric("mapi_machine_set_status_replicas", "web", "machines") != -1 || s.metric("mapi_machineset_items") != 0 {
 		t.Error("series are left when it has ended")
 	}
 	for _, kind := range []string{"*v1beta1.Machine", "*v1.Node"} {

@@ -7,26 +7,7 @@ import (
 
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
 	"github.com/drover-io/drover/internal/controller"
-	"github.com/drover-io/drover/internal/status"
 )
-
-var (
-	phasesDoc = status.MetricDoc{
-		Name: "drover_maintenances", Type: "gauge", Labels: []string{"group", "phase"},
-		Help: "NodeMaintenances by the API group they are of and by phase.",
-	}
-	tookDoc = status.MetricDoc{
-		Name: "drover_maintenance_drain_duration_seconds", Type: "histogram",
-		Help: "Time from the cordon of a node until it was drained for the first time, in seconds.",
-	}
-	leaseErrorsDoc = status.MetricDoc{
-		Name: "drover_maintenance_lease_failures_total", Type: "counter",
-		Help: "Attempts to acquire or renew the lease of a node that failed, except those that found another holder before the maintenance began.",
-	}
-)
-
-// MetricDocs describes the metrics of this capability.
-func MetricDocs() []status.MetricDoc { return []status.MetricDoc{phasesDoc, tookDoc, leaseErrorsDoc} }
 
 // Metrics are the capability's, for both groups together.
 type Metrics struct {
@@ -44,8 +25,15 @@ type Metrics struct {
 func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	c := controller.NewCollectors(registry)
 	m := &Metrics{
-		phases: c.GaugeVec(phasesDoc), took: c.Histogram(tookDoc, 1, 5, 15, 30, 60, 120, 300, 600, 1800, 3600, 4*3600, 24*3600),
-		leaseErrors: c.Counter(leaseErrorsDoc), phase: map[[2]string]medik8s.Phase{}, counts: map[[2]string]int{},
+		phases: c.GaugeVec("drover_maintenances",
+			"NodeMaintenances by the API group they are of and by phase.",
+			"group", "phase"),
+		took: c.Histogram("drover_maintenance_drain_duration_seconds",
+			"Time from the cordon of a node until it was drained for the first time, in seconds.",
+			1, 5, 15, 30, 60, 120, 300, 600, 1800, 3600, 4*3600, 24*3600),
+		leaseErrors: c.Counter("drover_maintenance_lease_failures_total",
+			"Attempts to acquire or renew the lease of a node that failed, except those that found another holder before the maintenance began."),
+		phase: map[[2]string]medik8s.Phase{}, counts: map[[2]string]int{},
 	}
 	return m, c.Err()
 }

@@ -55,7 +55,7 @@ func TestApply_FailedWriteKeepsOwnership(t *testing.T) {
 		}
 		delete(s.fail, c.kind)
 		s.must(t, "m1", c.after)
-		if got := teamOf(t, s, node); got != "blue" || s.metric(t, nodesDoc.Name, "a", "machines", "synced") != 1 {
+		if got := teamOf(t, s, node); got != "blue" || s.metric(t, "drover_metadata_nodes", "a", "machines", "synced") != 1 {
 			t.Errorf("%s fails: the Node ends at %q", c.kind, got)
 		}
 		s.must(t, "m1", "")
@@ -69,7 +69,7 @@ func TestApply_RecordIsDenied(t *testing.T) {
 	if result := s.must(t, "m1", ""); result.RequeueAfter != controller.FirstRetryDenied || s.emitted() != "Warning MetadataDenied" {
 		t.Errorf("again after %s", result.RequeueAfter)
 	}
-	if s.metric(t, nodesDoc.Name, "a", "machines", "held") != 1 || s.metric(t, mnmoDoc.Name, "n1") != 1 {
+	if s.metric(t, "drover_metadata_nodes", "a", "machines", "held") != 1 || s.metric(t, "mnmo_node_reconciliation_failure", "n1") != 1 {
 		t.Error("not held")
 	}
 }
@@ -85,7 +85,7 @@ func TestReport_LatencyOfARollout(t *testing.T) {
 	change("red")
 	s.clock.SetTime(start.Add(time.Second))
 	s.must(t, "m1", "Machine/m1 Node/n1")
-	if got := s.metric(t, propagationDoc.Name); got != 1 {
+	if got := s.metric(t, "drover_metadata_propagation_seconds"); got != 1 {
 		t.Fatalf("%v observations", got)
 	}
 	s.clock.SetTime(start.Add(5 * time.Hour))
@@ -95,12 +95,12 @@ func TestReport_LatencyOfARollout(t *testing.T) {
 		}
 	}
 	s.must(t, "m2", "Machine/m2 Node/n2")
-	if got := s.metric(t, propagationDoc.Name); got != 1 {
+	if got := s.metric(t, "drover_metadata_propagation_seconds"); got != 1 {
 		t.Errorf("a Node that came later counts with the age of the change: %v observations", got)
 	}
 	change("green")
 	s.must(t, "m1", "Machine/m1 Node/n1")
-	if got := s.metric(t, propagationDoc.Name); got != 2 {
+	if got := s.metric(t, "drover_metadata_propagation_seconds"); got != 2 {
 		t.Errorf("%v observations", got)
 	}
 }
@@ -149,12 +149,13 @@ func TestApply_ContentionForTheRecord(t *testing.T) {
 				t.Errorf("events %s", got)
 			}
 			c.remove(t, s)
-			if result := s.must(t, "m1", ""); result.RequeueAfter != pace.ContentionPause || s.metric(t, nodesDoc.Name, "a", "machines", "held") != 1 {
+			result = s.must(t, "m1", "")
+			if result.RequeueAfter != pace.ContentionPause || s.metric(t, "drover_metadata_nodes", "a", "machines", "held") != 1 {
 				t.Errorf("reconciled again after %s, and is not held", result.RequeueAfter)
 			}
 			s.clock.SetTime(start.Add(pace.ContentionPause))
 			s.must(t, "m1", c.patch)
-			if s.metric(t, contentionDoc.Name) != 2 {
+			if s.metric(t, "drover_metadata_fights_total") != 2 {
 				t.Error("the second round is not counted")
 			}
 		})
@@ -171,13 +172,13 @@ func TestApply_ConflictsBackOff(t *testing.T) {
 		if result := s.must(t, "m1", ""); result.RequeueAfter != want {
 			t.Errorf("failure %d: again after %s, want %s", i+1, result.RequeueAfter, want)
 		}
-		if s.metric(t, nodesDoc.Name, "a", "machines", "pending") != 1 {
+		if s.metric(t, "drover_metadata_nodes", "a", "machines", "pending") != 1 {
 			t.Error("the Machine counts as synced")
 		}
 	}
 	delete(s.fail, "Node")
 	s.must(t, "m1", "Node/n1")
-	if s.metric(t, nodesDoc.Name, "a", "machines", "synced") != 1 {
+	if s.metric(t, "drover_metadata_nodes", "a", "machines", "synced") != 1 {
 		t.Error("the Machine does not count as synced")
 	}
 	apitest.Edit(t, s.client, node, func(n *corev1.Node) { n.Annotations[ownership.AnnotationRecord] = "{" })

@@ -9,55 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
-	"github.com/prometheus/client_golang/prometheus"
-
-	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/metadata/plan"
-	"github.com/drover-io/drover/internal/status"
 )
-
-// docs/metrics.md is generated from MetricDocs: it must list what is served.
-func TestMetricDocs_AreServed(t *testing.T) {
-	registry := prometheus.NewRegistry()
-	m, err := NewMetrics(registry)
-	if err != nil {
-		t.Fatal(err)
-	}
-	// Series of a vector appear with their first use.
-	m.writes.WithLabelValues("node", "ok").Inc()
-	m.failures.WithLabelValues("n1").Inc()
-	m.setNodes(named("a"), plan.Synced, 1)
-	m.setStopped(named("a"), &v1alpha1.RolloutStatus{})
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	served := map[string]status.MetricDoc{}
-	for _, family := range families {
-		doc := status.MetricDoc{Name: family.GetName(), Type: strings.ToLower(family.GetType().String()), Help: family.GetHelp()}
-		for _, pair := range family.GetMetric()[0].GetLabel() {
-			doc.Labels = append(doc.Labels, pair.GetName())
-		}
-		served[doc.Name] = doc
-	}
-	if len(served) != len(MetricDocs) {
-		t.Errorf("%d metrics are served, %d documented", len(served), len(MetricDocs))
-	}
-	for _, doc := range MetricDocs {
-		if !strings.HasSuffix(doc.Help, ".") {
-			t.Errorf("%s: the help is not a sentence: %q", doc.Name, doc.Help)
-		}
-		doc.Labels = slices.Sorted(slices.Values(doc.Labels))
-		if diff := cmp.Diff(doc, served[doc.Name], cmpopts.EquateEmpty()); diff != "" {
-			t.Errorf("documented (-) and served (+):\n%s", diff)
-		}
-	}
-	if _, err := NewMetrics(registry); err == nil {
-		t.Error("the same names can be registered twice")
-	}
-}
 
 // docs/events.md is generated from Events: it must list every reason in the code, and no other.
 func TestEvents_AreDocumented(t *testing.T) {

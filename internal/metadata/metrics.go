@@ -7,43 +7,7 @@ import (
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/controller"
 	"github.com/drover-io/drover/internal/metadata/plan"
-	"github.com/drover-io/drover/internal/status"
 )
-
-var (
-	propagationDoc = status.MetricDoc{
-		Name: "drover_metadata_propagation_seconds", Type: "histogram",
-		Help: "Seconds from when a change of a MachineSet's template was observed until one of its Nodes was written.",
-	}
-	writesDoc = status.MetricDoc{
-		Name: "drover_metadata_writes_total", Type: "counter", Labels: []string{"kind", "result"},
-		Help: "Patches sent, by kind (machine, node) and result (ok, conflict, gone, denied, error).",
-	}
-	nodesDoc = status.MetricDoc{
-		Name: "drover_metadata_nodes", Type: "gauge", Labels: []string{"namespace", "machineset", "state"},
-		Help: "Machines with or without a Node, by MachineSet and state (synced, pending, conflict, refused, held).",
-	}
-	stoppedDoc = status.MetricDoc{
-		Name: "drover_metadata_rollout_stopped", Type: "gauge", Labels: []string{"namespace", "machineset"},
-		Help: "1 while the waves of a MachineSet (metadata.rollout of the configuration) have stopped, 0 while they go on; absent without any.",
-	}
-	repairsDoc = status.MetricDoc{
-		Name: "drover_metadata_drift_repairs_total", Type: "counter",
-		Help: "Nodes and Machines on which Drover has undone what another writer changed.",
-	}
-	contentionDoc = status.MetricDoc{
-		Name: "drover_metadata_fights_total", Type: "counter",
-		Help: "Times that Drover left a key alone for a while because another writer kept changing it.",
-	}
-	mnmoDoc = status.MetricDoc{
-		Name: "mnmo_node_reconciliation_failure", Type: "counter", Labels: []string{"node"},
-		Help: "Failed attempts to write a Node or its Machine, by Node, or by Machine where there is no Node. The name is " +
-			"managed-node-metadata-operator's; a series ends with its object.",
-	}
-)
-
-// MetricDocs describes every metric of the capability.
-var MetricDocs = []status.MetricDoc{propagationDoc, writesDoc, nodesDoc, stoppedDoc, repairsDoc, contentionDoc, mnmoDoc}
 
 // Metrics holds the controller's collectors. Create one for each process: it outlives the controller, which stops when its CRDs are deleted.
 type Metrics struct {
@@ -60,9 +24,26 @@ type Metrics struct {
 func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	c := controller.NewCollectors(registry)
 	m := &Metrics{
-		propagation: c.Histogram(propagationDoc, .05, .1, .25, .5, 1, 2.5, 5, 10, 25, 50, 100, 250, 500),
-		writes:      c.CounterVec(writesDoc), nodes: c.GaugeVec(nodesDoc), stopped: c.GaugeVec(stoppedDoc),
-		repairs: c.Counter(repairsDoc), contention: c.Counter(contentionDoc), failures: c.CounterVec(mnmoDoc),
+		propagation: c.Histogram("drover_metadata_propagation_seconds",
+			"Seconds from when a change of a MachineSet's template was observed until one of its Nodes was written.",
+			.05, .1, .25, .5, 1, 2.5, 5, 10, 25, 50, 100, 250, 500),
+		writes: c.CounterVec("drover_metadata_writes_total",
+			"Patches sent, by kind (machine, node) and result (ok, conflict, gone, denied, error).",
+			"kind", "result"),
+		nodes: c.GaugeVec("drover_metadata_nodes",
+			"Machines with or without a Node, by MachineSet and state (synced, pending, conflict, refused, held).",
+			"namespace", "machineset", "state"),
+		stopped: c.GaugeVec("drover_metadata_rollout_stopped",
+			"1 while the waves of a MachineSet (metadata.rollout of the configuration) have stopped, 0 while they go on; absent without any.",
+			"namespace", "machineset"),
+		repairs: c.Counter("drover_metadata_drift_repairs_total",
+			"Nodes and Machines on which Drover has undone what another writer changed."),
+		contention: c.Counter("drover_metadata_fights_total",
+			"Times that Drover left a key alone for a while because another writer kept changing it."),
+		failures: c.CounterVec("mnmo_node_reconciliation_failure",
+			"Failed attempts to write a Node or its Machine, by Node, or by Machine where there is no Node. The name is "+
+				"managed-node-metadata-operator's; a series ends with its object.",
+			"node"),
 	}
 	return m, c.Err()
 }

@@ -51,13 +51,14 @@ func TestReconcile_WritesOnce(t *testing.T) {
 		t.Errorf("%v, labels %v", err, node.Labels)
 	}
 	for name, got := range map[string]float64{
-		"writes of Machines": s.metric(t, writesDoc.Name, "machine", "ok"), "writes of Nodes": s.metric(t, writesDoc.Name, "node", "ok"),
+		"writes of Machines": s.metric(t, "drover_metadata_writes_total", "machine", "ok"),
+		"writes of Nodes":    s.metric(t, "drover_metadata_writes_total", "node", "ok"),
 	} {
 		if got != 2 {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
-	if s.metric(t, nodesDoc.Name, "a", "machines", "synced") != 1 || s.metric(t, repairsDoc.Name) != 0 {
+	if s.metric(t, "drover_metadata_nodes", "a", "machines", "synced") != 1 || s.metric(t, "drover_metadata_drift_repairs_total") != 0 {
 		t.Error("one Machine is synced, nothing was repaired")
 	}
 }
@@ -73,7 +74,7 @@ func TestReconcile_UndoesManualEdits(t *testing.T) {
 	}
 	apitest.Edit(t, s.client, machine, func(m *machinev1beta1.Machine) { m.Spec.Labels["team"] = "x" })
 	s.must(t, "m1", "Machine/m1")
-	if got := s.metric(t, repairsDoc.Name); got != 2 {
+	if got := s.metric(t, "drover_metadata_drift_repairs_total"); got != 2 {
 		t.Errorf("%v repairs", got)
 	}
 }
@@ -93,14 +94,14 @@ func TestReconcile_LeavesContendedKeysAlone(t *testing.T) {
 		t.Error("nothing reconciles again after the repair that made the key contended")
 	}
 	s.must(t, "m1", "")
-	if s.metric(t, nodesDoc.Name, "a", "machines", "held") != 1 {
+	if s.metric(t, "drover_metadata_nodes", "a", "machines", "held") != 1 {
 		t.Error("the Machine is not held although a key is left alone")
 	}
 	apitest.Edit(t, s.client, node, func(n *corev1.Node) { n.Labels["team"] = "x" })
 	if result := s.must(t, "m1", ""); result.RequeueAfter != pace.ContentionPause {
 		t.Errorf("reconciled again after %s", result.RequeueAfter)
 	}
-	if s.metric(t, contentionDoc.Name) != 1 || s.metric(t, nodesDoc.Name, "a", "machines", "held") != 1 {
+	if s.metric(t, "drover_metadata_fights_total") != 1 || s.metric(t, "drover_metadata_nodes", "a", "machines", "held") != 1 {
 		t.Error("one contended key, one Machine held")
 	}
 	s.clock.SetTime(start.Add(pace.ContentionPause))
@@ -118,7 +119,7 @@ func TestReconcile_LimitsWrites(t *testing.T) {
 	if result := s.must(t, "m2", ""); result.RequeueAfter != time.Second {
 		t.Errorf("waits %s", result.RequeueAfter)
 	}
-	if s.emitted() != "" || s.metric(t, nodesDoc.Name, "a", "machines", "pending") != 1 {
+	if s.emitted() != "" || s.metric(t, "drover_metadata_nodes", "a", "machines", "pending") != 1 {
 		t.Error("the rollout is reported before its last Machine")
 	}
 	s.clock.SetTime(start.Add(time.Second))
@@ -159,7 +160,7 @@ func TestReconcile_AnswersOfTheAPIServer(t *testing.T) {
 				t.Errorf("events %q", got)
 			}
 			kind := map[string]string{"Machine": "machine", "Node": "node"}[c.kind]
-			if s.metric(t, mnmoDoc.Name, "n1") != c.failures || s.metric(t, writesDoc.Name, kind, c.result) != 1 {
+			if s.metric(t, "mnmo_node_reconciliation_failure", "n1") != c.failures || s.metric(t, "drover_metadata_writes_total", kind, c.result) != 1 {
 				t.Error("the counters are wrong")
 			}
 			if _, _, err := s.reconcile(t, "m1"); (err != nil) != c.fails || s.emitted() != "" {
@@ -195,11 +196,11 @@ func TestReconcile_MissingObjects(t *testing.T) {
 	s.must(t, "unknown", "")
 	s.must(t, "orphan", "")
 	s.must(t, "missing", "Machine/missing")
-	if s.metric(t, mnmoDoc.Name, "missing") != 1 || s.metric(t, nodesDoc.Name, "a", "machines", "pending") != 1 {
+	if s.metric(t, "mnmo_node_reconciliation_failure", "missing") != 1 || s.metric(t, "drover_metadata_nodes", "a", "machines", "pending") != 1 {
 		t.Error("a Node that is gone counts as a failure, once, and its Machine as pending")
 	}
 	s.must(t, "missing", "")
-	if s.metric(t, mnmoDoc.Name, "missing") != 1 {
+	if s.metric(t, "mnmo_node_reconciliation_failure", "missing") != 1 {
 		t.Error("it counts again with every reconciliation")
 	}
 }
@@ -208,7 +209,7 @@ func TestReconcile_SharedNode(t *testing.T) {
 	set := setOf("a", blue)
 	s := newFixture(t, Options{}, set, machineOf(set, "m1", "n1"), machineOf(set, "m2", "n1"), builder.Node("n1"))
 	s.must(t, "m1", "Machine/m1 Machine/m2")
-	if got := s.metric(t, nodesDoc.Name, "a", "machines", string(plan.Held)); got != 2 {
+	if got := s.metric(t, "drover_metadata_nodes", "a", "machines", string(plan.Held)); got != 2 {
 		t.Errorf("%v held", got)
 	}
 }

@@ -58,7 +58,7 @@ func (f *trackerFixture) gauges(t reporter) string {
 	}
 	var out []string
 	for _, family := range families {
-		if family.GetName() != nodesDoc.Name {
+		if family.GetName() != "drover_metadata_nodes" {
 			continue
 		}
 		for _, metric := range family.GetMetric() {

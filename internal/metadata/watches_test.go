@@ -239,7 +239,8 @@ func TestSources_DeletedObjectIsForgotten(t *testing.T) {
 		s.tracker.wasWritten(plan.OnMachine, named("m1"), s.tracker.rollouts[named("a")].revision) {
 		t.Errorf("left: versions %v, Machines %v", s.versions, s.tracker.machines)
 	}
-	if s.metric(t, mnmoDoc.Name, "m1")+s.metric(t, mnmoDoc.Name, "n1") != 0 || s.metric(t, nodesDoc.Name, "a", "machines", "synced") != 0 {
+	if s.metric(t, "mnmo_node_reconciliation_failure", "m1")+s.metric(t, "mnmo_node_reconciliation_failure", "n1") != 0 ||
+		s.metric(t, "drover_metadata_nodes", "a", "machines", "synced") != 0 {
 		t.Error("series are left")
 	}
 }

@@ -126,7 +126,7 @@ func (f *wavesFixture) setReady(t *testing.T, node string, ready corev1.Conditio
 // stopped returns the metric for the MachineSet; -1 for no series.
 func (f *wavesFixture) stopped(t *testing.T) float64 {
 	t.Helper()
-	return apitest.Metric(t, f.gather, stoppedDoc.Name, "a", f.set.Namespace)
+	return apitest.Metric(t, f.gather, "drover_metadata_rollout_stopped", "a", f.set.Namespace)
 }
 
 func (f *wavesFixture) kept(t *testing.T) map[string]string {

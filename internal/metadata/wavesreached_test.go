@@ -328,7 +328,7 @@ func TestNoExecute_SetOnce(t *testing.T) {
 	if err := f.client.Get(t.Context(), client.ObjectKeyFromObject(found), found); err != nil || len(found.Spec.Taints) != 0 {
 		t.Errorf("%v, taints %v", err, found.Spec.Taints)
 	}
-	if f.metric(t, nodesDoc.Name, "a", "machines", "synced") != 4 {
+	if f.metric(t, "drover_metadata_nodes", "a", "machines", "synced") != 4 {
 		t.Error("four Machines are synced")
 	}
 }
@@ -359,7 +359,7 @@ func TestNoExecute_RefusedWithoutNodeGroup(t *testing.T) {
 	if got := f.emitted(); !strings.Contains(got, "Warning MetadataNoExecuteRefused") {
 		t.Errorf("events %s", got)
 	}
-	if f.metric(t, nodesDoc.Name, "a", "machines", "refused") != 3 {
+	if f.metric(t, "drover_metadata_nodes", "a", "machines", "refused") != 3 {
 		t.Error("three Machines are refused")
 	}
 }

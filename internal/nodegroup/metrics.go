@@ -1,49 +1,12 @@
 package nodegroup
 
 import (
-	"slices"
-
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/controller"
 	"github.com/drover-io/drover/internal/nodegroup/plan"
-	"github.com/drover-io/drover/internal/nodegroup/replacement"
-	"github.com/drover-io/drover/internal/status"
 )
-
-var (
-	nodesDoc = status.MetricDoc{
-		Name: "drover_nodegroup_nodes", Type: "gauge", Labels: []string{"nodegroup", "state"},
-		Help: "Nodes by NodeGroup and state (synced, pending, conflict, refused, held).",
-	}
-	unavailableDoc = status.MetricDoc{
-		Name: "drover_nodegroup_unavailable_nodes", Type: "gauge", Labels: []string{"nodegroup"},
-		Help: "Nodes of a NodeGroup that count against its budget.",
-	}
-	budgetDoc = status.MetricDoc{
-		Name: "drover_nodegroup_budget_nodes", Type: "gauge", Labels: []string{"nodegroup"},
-		Help: "How many Nodes of a NodeGroup may be unavailable; absent without a budget.",
-	}
-	waitingDoc = status.MetricDoc{
-		Name: "drover_nodegroup_waiting_disruptions", Type: "gauge", Labels: []string{"nodegroup"},
-		Help: "Disruptions that wait for the budget of a NodeGroup, or for one of its windows.",
-	}
-	stoppedDoc = status.MetricDoc{
-		Name: "drover_nodegroup_rollout_stopped", Type: "gauge", Labels: []string{"nodegroup"},
-		Help: "1 while the roll-out of a NodeGroup, or the replacement of its Machines, has stopped, or waits for a confirmation, else 0.",
-	}
-	outdatedDoc = status.MetricDoc{
-		Name: "drover_nodegroup_outdated_machines", Type: "gauge", Labels: []string{"nodegroup"},
-		Help: "Machines of a NodeGroup that do not match the template of their MachineSet.",
-	}
-)
-
-// MetricDocs describes every metric of the capability.
-func MetricDocs() []status.MetricDoc {
-	own := []status.MetricDoc{nodesDoc, unavailableDoc, budgetDoc, waitingDoc, stoppedDoc, outdatedDoc}
-	return slices.Concat(own, replacement.MetricDocs)
-}
 
 // Metrics holds the controller's collectors. Create one for each process.
 type Metrics struct {
@@ -54,8 +17,24 @@ type Metrics struct {
 func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	c := controller.NewCollectors(registry)
 	return &Metrics{
-		nodes: c.GaugeVec(nodesDoc), unavailable: c.GaugeVec(unavailableDoc), budget: c.GaugeVec(budgetDoc), waiting: c.GaugeVec(waitingDoc),
-		stopped: c.GaugeVec(stoppedDoc), outdated: c.GaugeVec(outdatedDoc),
+		nodes: c.GaugeVec("drover_nodegroup_nodes",
+			"Nodes by NodeGroup and state (synced, pending, conflict, refused, held).",
+			"nodegroup", "state"),
+		unavailable: c.GaugeVec("drover_nodegroup_unavailable_nodes",
+			"Nodes of a NodeGroup that count against its budget.",
+			"nodegroup"),
+		budget: c.GaugeVec("drover_nodegroup_budget_nodes",
+			"How many Nodes of a NodeGroup may be unavailable; absent without a budget.",
+			"nodegroup"),
+		waiting: c.GaugeVec("drover_nodegroup_waiting_disruptions",
+			"Disruptions that wait for the budget of a NodeGroup, or for one of its windows.",
+			"nodegroup"),
+		stopped: c.GaugeVec("drover_nodegroup_rollout_stopped",
+			"1 while the roll-out of a NodeGroup, or the replacement of its Machines, has stopped, or waits for a confirmation, else 0.",
+			"nodegroup"),
+		outdated: c.GaugeVec("drover_nodegroup_outdated_machines",
+			"Machines of a NodeGroup that do not match the template of their MachineSet.",
+			"nodegroup"),
 	}, c.Err()
 }
 

@@ -97,7 +97,7 @@ func countDropped(t *testing.T, registry *prometheus.Registry, reason string) in
 	}
 	for _, family := range families {
 		for _, metric := range family.GetMetric() {
-			if family.GetName() == eventsDroppedDoc.Name && metric.GetLabel()[0].GetValue() == reason {
+			if family.GetName() == "drover_events_dropped_total" && metric.GetLabel()[0].GetValue() == reason {
 				return int(metric.GetCounter().GetValue())
 			}
 		}

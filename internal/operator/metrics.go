@@ -6,37 +6,12 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	statusdocs "github.com/drover-io/drover/internal/status"
+	"github.com/drover-io/drover/internal/controller"
 	"github.com/drover-io/drover/internal/version"
 )
 
-var (
-	capabilityDoc = statusdocs.MetricDoc{
-		Name: "drover_capability_state", Type: "gauge", Labels: []string{"capability", "state"},
-		Help: "1 for the state that a capability is in on this replica: off, filling caches, standing by, catching up or running.",
-	}
-	catchUpDoc = statusdocs.MetricDoc{
-		Name: "drover_capability_catch_up_seconds", Type: "gauge", Labels: []string{"capability"},
-		Help: "How long the workers of a capability waited, when this replica began to lead, for the caches to show what was written before.",
-	}
-	eventsDroppedDoc = statusdocs.MetricDoc{
-		Name: "drover_events_dropped_total", Type: "counter", Labels: []string{"reason"},
-		Help: "Events that Drover has dropped: queue full, throttled (too many of one object), rejected or failed (by the API server), stopped.",
-	}
-	buildDoc = statusdocs.MetricDoc{
-		Name: "drover_build_info", Type: "gauge", Labels: []string{"version", "commit", "goversion"},
-		Help: "1, with the version of Drover, the commit and the version of Go that it was built from.",
-	}
-	certificateDoc = statusdocs.MetricDoc{
-		Name: "drover_webhook_certificate_expiry_timestamp_seconds", Type: "gauge",
-		Help: "When the certificate that this replica shows to callers of the webhook ends, in seconds since 1970; none before it has one.",
-	}
-)
-
-// MetricDocs describes the metrics of the operator as a whole.
-func MetricDocs() []statusdocs.MetricDoc {
-	return []statusdocs.MetricDoc{capabilityDoc, catchUpDoc, eventsDroppedDoc, buildDoc, certificateDoc}
-}
+// certificateMetric is the metric that Metrics collects from the webhook.
+const certificateMetric = "drover_webhook_certificate_expiry_timestamp_seconds"
 
 // States lists the states of a capability, as its metric names them.
 func States() []string {
@@ -55,24 +30,30 @@ type Metrics struct {
 
 // NewMetrics registers them.
 func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
+	c := controller.NewCollectors(registry)
 	m := &Metrics{
-		states:  prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: capabilityDoc.Name, Help: capabilityDoc.Help}, capabilityDoc.Labels),
-		catchUp: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: catchUpDoc.Name, Help: catchUpDoc.Help}, catchUpDoc.Labels),
-		eventsDropped: prometheus.NewCounterVec(
-			prometheus.CounterOpts{Name: eventsDroppedDoc.Name, Help: eventsDroppedDoc.Help}, eventsDroppedDoc.Labels),
-		certificate: prometheus.NewDesc(certificateDoc.Name, certificateDoc.Help, nil, nil),
+		states: c.GaugeVec("drover_capability_state",
+			"1 for the state that a capability is in on this replica: off, filling caches, standing by, catching up or running.",
+			"capability", "state"),
+		catchUp: c.GaugeVec("drover_capability_catch_up_seconds",
+			"How long the workers of a capability waited, when this replica began to lead, for the caches to show what was written before.",
+			"capability"),
+		eventsDropped: c.CounterVec("drover_events_dropped_total",
+			"Events that Drover has dropped: queue full, throttled (too many of one object), rejected or failed (by the API server), stopped.",
+			"reason"),
+		certificate: prometheus.NewDesc(certificateMetric,
+			"When the certificate that this replica shows to callers of the webhook ends, in seconds since 1970; none before it has one.",
+			nil, nil),
 	}
-	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: buildDoc.Name, Help: buildDoc.Help}, buildDoc.Labels)
+	build := c.GaugeVec("drover_build_info",
+		"1, with the version of Drover, the commit and the version of Go that it was built from.",
+		"version", "commit", "goversion")
 	build.WithLabelValues(version.Version(), version.Commit(), runtime.Version()).Set(1)
-	for _, collector := range []prometheus.Collector{m.states, m.catchUp, m.eventsDropped, build, m} {
-		if err := registry.Register(collector); err != nil {
-			return nil, err
-		}
-	}
+	c.Register(certificateMetric, m)
 	for _, reason := range []string{droppedQueueFull, droppedThrottled, droppedRejected, droppedFailed, droppedStopped} {
 		m.eventsDropped.WithLabelValues(reason)
 	}
-	return m, nil
+	return m, c.Err()
 }
 
 // observe notes the state that a capability has come into. Its other series end.

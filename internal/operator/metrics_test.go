@@ -56,18 +56,18 @@ func TestACapabilityIsInOneState(t *testing.T) {
 	capabilities.set(t.Context(), "herd", stateStarting, "")
 	capabilities.set(t.Context(), "herd", stateStandby, "another replica leads")
 	capabilities.set(t.Context(), "herd", stateStandby, "another replica leads")
-	served(t, registry, capabilityDoc.Name, "capability=herd state=standing by 1", "capability=shear state=off 1")
+	served(t, registry, "drover_capability_state", "capability=herd state=standing by 1", "capability=shear state=off 1")
 }
 
 func TestTheEndOfTheWebhooksCertificate(t *testing.T) {
 	metrics, registry := quietMetrics(t)
-	served(t, registry, certificateDoc.Name)
+	served(t, registry, "drover_webhook_certificate_expiry_timestamp_seconds")
 	metrics.source = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return nil, errors.New("none yet") }
-	served(t, registry, certificateDoc.Name)
+	served(t, registry, "drover_webhook_certificate_expiry_timestamp_seconds")
 	metrics.source = func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 		return &tls.Certificate{Leaf: &x509.Certificate{NotAfter: time.Unix(1234567, 0)}}, nil
 	}
-	served(t, registry, certificateDoc.Name, "1.234567e+06")
+	served(t, registry, "drover_webhook_certificate_expiry_timestamp_seconds", "1.234567e+06")
 }
 
 func TestMetrics_BuildInfo(t *testing.T) {

@@ -12,14 +12,6 @@ type EventDoc struct {
 	When string
 }
 
-// MetricDoc describes one metric, for its collector and for docs/metrics.md.
-type MetricDoc struct {
-	// Name is the full name, Type counter, gauge or histogram, Help one sentence with the unit.
-	Name, Type, Help string
-	// Labels are the names of the labels, in order; each is bounded as Help says.
-	Labels []string
-}
-
 // ConditionDoc describes one reason of a condition for docs/.
 type ConditionDoc struct {
 	// On is the kind of the object that has the condition; several are separated by commas.

@@ -29,14 +29,6 @@ var Events = []status.EventDoc{{
 		"Drover does not act on the object, nor on what depends on it, until the field is corrected",
 }}
 
-var objectsDoc = status.MetricDoc{
-	Name: "drover_undecodable_objects", Type: "gauge", Labels: []string{"kind"},
-	Help: "Objects that Drover does not act on because a field cannot be decoded.",
-}
-
-// MetricDocs describes the metric.
-func MetricDocs() []status.MetricDoc { return []status.MetricDoc{objectsDoc} }
-
 // Tracker knows the objects of the cache that could not be decoded. It is safe for concurrent use.
 type Tracker struct {
 	mu      sync.Mutex
@@ -67,14 +59,16 @@ type tracked struct {
 func NewTracker() *Tracker {
 	return &Tracker{
 		objects: map[id]*tracked{}, kinds: map[string]int{}, changed: make(chan struct{}, 1),
-		counts: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: objectsDoc.Name, Help: objectsDoc.Help}, objectsDoc.Labels),
+		counts: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "drover_undecodable_objects", Help: "Objects that Drover does not act on because a field cannot be decoded.",
+		}, []string{"kind"}),
 	}
 }
 
 // Register registers the metric.
 func (t *Tracker) Register(registry prometheus.Registerer) error {
 	if err := registry.Register(t.counts); err != nil {
-		return fmt.Errorf("registering the metric %s: %w", objectsDoc.Name, err)
+		return fmt.Errorf("registering the metric drover_undecodable_objects: %w", err)
 	}
 	return nil
 }

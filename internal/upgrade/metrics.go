@@ -5,26 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/drover-io/drover/api/mutex/v1alpha1"
-	"github.com/drover-io/drover/internal/status"
-)
-
-var (
-	runDoc = status.MetricDoc{
-		Name: "drover_upgrade_run_phase", Type: "gauge", Labels: []string{"namespace", "name", "phase"},
-		Help: "1 for the phase that a MutexRunConfig is in.",
-	}
-	nodesDoc = status.MetricDoc{
-		Name: "drover_upgrade_nodes", Type: "gauge", Labels: []string{"namespace", "name", "phase"},
-		Help: "Nodes of a MutexRunConfig by phase.",
-	}
-	durationDoc = status.MetricDoc{
-		Name: "drover_upgrade_phase_duration_seconds", Type: "histogram", Labels: []string{"phase"},
-		Help: "Time that nodes were in a phase, in seconds, if they entered and left it while this process was running.",
-	}
-	jobsDoc = status.MetricDoc{
-		Name: "drover_upgrade_jobs_total", Type: "counter", Labels: []string{"kind", "result"},
-		Help: "Jobs of rules, before and after the upgrade of nodes, by result: created, failed.",
-	}
+	"github.com/drover-io/drover/internal/controller"
 )
 
 // Values of the label result.
@@ -32,11 +13,6 @@ const (
 	resultCreated = "created"
 	resultFailed  = "failed"
 )
-
-// MetricDocs describes the metrics of this capability.
-func MetricDocs() []status.MetricDoc {
-	return []status.MetricDoc{runDoc, nodesDoc, durationDoc, jobsDoc}
-}
 
 // Metrics are the capability's.
 type Metrics struct {
@@ -47,22 +23,18 @@ type Metrics struct {
 
 // NewMetrics registers the metrics.
 func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
-	gauge := func(doc status.MetricDoc) *prometheus.GaugeVec {
-		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: doc.Name, Help: doc.Help}, doc.Labels)
-	}
+	c := controller.NewCollectors(registry)
 	m := &Metrics{
-		run: gauge(runDoc), nodes: gauge(nodesDoc),
-		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: durationDoc.Name, Help: durationDoc.Help, Buckets: []float64{0.1, 1, 5, 30, 60, 300, 600, 1800, 3600, 4 * 3600, 24 * 3600},
-		}, durationDoc.Labels),
-		jobs: prometheus.NewCounterVec(prometheus.CounterOpts{Name: jobsDoc.Name, Help: jobsDoc.Help}, jobsDoc.Labels),
+		run:   c.GaugeVec("drover_upgrade_run_phase", "1 for the phase that a MutexRunConfig is in.", "namespace", "name", "phase"),
+		nodes: c.GaugeVec("drover_upgrade_nodes", "Nodes of a MutexRunConfig by phase.", "namespace", "name", "phase"),
+		durations: c.HistogramVec("drover_upgrade_phase_duration_seconds",
+			"Time that nodes were in a phase, in seconds, if they entered and left it while this process was running.",
+			[]float64{0.1, 1, 5, 30, 60, 300, 600, 1800, 3600, 4 * 3600, 24 * 3600}, "phase"),
+		jobs: c.CounterVec("drover_upgrade_jobs_total",
+			"Jobs of rules, before and after the upgrade of nodes, by result: created, failed.",
+			"kind", "result"),
 	}
-	for _, collector := range []prometheus.Collector{m.run, m.nodes, m.durations, m.jobs} {
-		if err := registry.Register(collector); err != nil {
-			return nil, err
-		}
-	}
-	return m, nil
+	return m, c.Err()
 }
 
 // setPhase sets the phase of a run.

@@ -148,7 +148,7 @@ type calls struct{ *prometheus.CounterVec }
 
 func newCalls() *calls {
 	return &calls{prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "drover_vsphere_calls_total", Help: "Calls of the API of a vCenter, by method and by whether they failed.",
+		Name: "drover_vsphere_calls_total", Help: "Calls of the provider vsphere to the API of a vCenter, by vCenter, method and result (ok, error).",
 	}, []string{"server", "method", "result"})}
 }
 

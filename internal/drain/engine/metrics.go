@@ -8,22 +8,7 @@ import (
 
 	"github.com/drover-io/drover/internal/controller"
 	"github.com/drover-io/drover/internal/drain"
-	"github.com/drover-io/drover/internal/status"
 )
-
-var (
-	evictionsDoc = status.MetricDoc{
-		Name: "drover_drain_requests_total", Type: "counter", Labels: []string{"code", "request"},
-		Help: "Requests to make a pod leave, by the HTTP code of the answer (0 for none) and by request (eviction, deletion).",
-	}
-	leftDoc = status.MetricDoc{
-		Name: "drover_drain_pods_left", Type: "gauge", Labels: []string{"reason"},
-		Help: "Pods that have still to leave the nodes being drained, by the reason why they are there.",
-	}
-)
-
-// MetricDocs describes the metrics of this package.
-func MetricDocs() []status.MetricDoc { return []status.MetricDoc{evictionsDoc, leftDoc} }
 
 // Metrics are the metrics of the drain engine.
 type Metrics struct {
@@ -37,7 +22,15 @@ type Metrics struct {
 // NewMetrics creates and registers the collectors. It returns an error when one of the names is already registered.
 func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	c := controller.NewCollectors(registry)
-	m := &Metrics{evictions: c.CounterVec(evictionsDoc), left: c.GaugeVec(leftDoc), byNode: map[string]map[drain.Reason]int{}}
+	m := &Metrics{
+		evictions: c.CounterVec("drover_drain_requests_total",
+			"Requests to make a pod leave, by the HTTP code of the answer (0 for none) and by request (eviction, deletion).",
+			"code", "request"),
+		left: c.GaugeVec("drover_drain_pods_left",
+			"Pods that have still to leave the nodes being drained, by the reason why they are there.",
+			"reason"),
+		byNode: map[string]map[drain.Reason]int{},
+	}
 	for _, reason := range drain.Reasons {
 		m.left.WithLabelValues(string(reason))
 	}

@@ -4,16 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/drover-io/drover/internal/controller"
-	"github.com/drover-io/drover/internal/status"
 )
-
-var deletesDoc = status.MetricDoc{
-	Name: "drover_nodegroup_machine_replacements_total", Type: "counter", Labels: []string{"result"},
-	Help: "Requests to delete an outdated Machine of a NodeGroup, by result (ok, conflict, gone, denied, error).",
-}
-
-// MetricDocs describes every metric of the controller.
-var MetricDocs = []status.MetricDoc{deletesDoc}
 
 // Metrics holds the controller's collectors. Create one for each process.
 type Metrics struct {
@@ -23,5 +14,9 @@ type Metrics struct {
 // NewMetrics creates and registers the collectors. It returns an error when one of the names is already registered.
 func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	c := controller.NewCollectors(registry)
-	return &Metrics{deletes: c.CounterVec(deletesDoc)}, c.Err()
+	return &Metrics{
+		deletes: c.CounterVec("drover_nodegroup_machine_replacements_total",
+			"Requests to delete an outdated Machine of a NodeGroup, by result (ok, conflict, gone, denied, error).",
+			"result"),
+	}, c.Err()
 }

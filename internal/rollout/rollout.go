@@ -22,8 +22,14 @@ import (
 
 // Reasons why a roll-out has stopped.
 const (
+	// ReasonNodesNotReady (Blocked=True): as many Nodes as spec.rollout.stopWhen.notReady says have become NotReady since the roll-out began; a change
+	// of spec.metadata or `kubectl drover rollout resume` continues it, and any other change of the spec outside of a suspension if there are fewer by
+	// then.
 	ReasonNodesNotReady = "NodesNotReady"
-	ReasonPodsPending   = "PodsPending"
+	// ReasonPodsPending (Blocked=True): as many Pods as spec.rollout.stopWhen.pendingPods says have become unschedulable since the roll-out began; a
+	// change of spec.metadata or `kubectl drover rollout resume` continues it, and any other change of the spec outside of a suspension if there are
+	// fewer by then.
+	ReasonPodsPending = "PodsPending"
 )
 
 // Input is all that a decision depends on. The objects are not changed; Decide sorts Nodes and Released.

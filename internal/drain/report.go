@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/drover-io/drover/internal/bounded"
 	"github.com/drover-io/drover/internal/status"
 )
 
@@ -150,11 +151,7 @@ func (r *Report) Stuck() string {
 }
 
 // wake moves Wake to an earlier time.
-func (r *Report) wake(at time.Time) {
-	if r.Wake.IsZero() || at.Before(r.Wake) {
-		r.Wake = at
-	}
-}
+func (r *Report) wake(at time.Time) { r.Wake = bounded.Earliest(r.Wake, at) }
 
 // Bounds of the text, which kubectl shows in one line.
 const (
@@ -221,9 +218,7 @@ func (r *Report) Groups() []Group {
 			byKey[key], groups = group, append(groups, group)
 		}
 		group.Pods = append(group.Pods, pod.Namespace+"/"+pod.Name)
-		if !pod.Since.IsZero() && (group.Since.IsZero() || pod.Since.Before(group.Since)) {
-			group.Since = pod.Since
-		}
+		group.Since = bounded.Earliest(group.Since, pod.Since)
 		if pod.Until.After(group.Until) {
 			group.Until = pod.Until
 		}

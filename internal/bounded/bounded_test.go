@@ -88,3 +88,11 @@ func TestEarliest(t *testing.T) {
 		}
 	}
 }
+
+func TestBeginning(t *testing.T) {
+	for text, want := range map[string]string{"": "", "abc": "abc", "abcd": "abc...", "aböd": "ab..."} {
+		if got := Beginning(text, 3); got != want {
+			t.Errorf("of %q: %q, want %q", text, got, want)
+		}
+	}
+}

@@ -266,7 +266,7 @@ func (g *Group) text() string {
 		text += " since " + g.Since.UTC().Format(clockLayout)
 	}
 	if g.Detail != "" {
-		text += " (" + shorten(g.Detail) + ")"
+		text += " (" + bounded.Beginning(g.Detail, maxDetail) + ")"
 	}
 	return text + ": " + Few(g.Pods)
 }
@@ -279,12 +279,4 @@ func pods(n int) string {
 		return "1 pod"
 	}
 	return fmt.Sprintf("%d pods", n)
-}
-
-// shorten bounds the text of an API server or webhook, at a boundary of characters.
-func shorten(text string) string {
-	if len(text) <= maxDetail {
-		return text
-	}
-	return strings.ToValidUTF8(text[:maxDetail], "") + "..."
 }

@@ -249,8 +249,8 @@ func TestStatus_Messages(t *testing.T) {
 		"4 of 9 Machines have a ready Node; 5 failed: a (CreateError: no quota), b, c and 2 more"; got != want {
 		t.Error(got)
 	}
-	long := machineOf("a", withError("CreateError", strings.Repeat("ö", maxText+1)))
-	if got := fault(long); got != " (CreateError: "+strings.Repeat("ö", maxText)+"...)" {
+	long := machineOf("a", withError("CreateError", strings.Repeat("ö", maxText)))
+	if got := fault(long); got != " (CreateError: "+strings.Repeat("ö", maxText/2)+"...)" {
 		t.Error(got)
 	}
 }

@@ -1,6 +1,6 @@
-// Command docs writes docs/metrics.md, docs/events.md and docs/conditions.md from what the capabilities say of themselves, and docs/reference
-// from the command lines and the types of the configuration. Run it from the root of the repository: go run ./hack/docs. With -man FOLDER it
-// writes manual pages there instead.
+// Command docs writes docs/metrics.md from the metrics that the capabilities register, docs/events.md and docs/conditions.md from the comments of the
+// constants that are reasons of events and conditions, and docs/reference from the command lines and the types of the configuration. Run it from the
+// root of the repository: go run ./hack/docs. With -man FOLDER it writes manual pages there instead.
 package main
 
 import (
@@ -9,83 +9,127 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"github.com/drover-io/drover/internal/autoscaling"
-	autoscalingplan "github.com/drover-io/drover/internal/autoscaling/plan"
 	"github.com/drover-io/drover/internal/drain/engine"
 	"github.com/drover-io/drover/internal/healthcheck"
-	checkplan "github.com/drover-io/drover/internal/healthcheck/plan"
 	"github.com/drover-io/drover/internal/machine"
-	machineplan "github.com/drover-io/drover/internal/machine/plan"
 	"github.com/drover-io/drover/internal/machineset"
-	"github.com/drover-io/drover/internal/machineset/capacity"
-	setplan "github.com/drover-io/drover/internal/machineset/plan"
 	"github.com/drover-io/drover/internal/maintenance"
-	maintenanceplan "github.com/drover-io/drover/internal/maintenance/plan"
 	"github.com/drover-io/drover/internal/metadata"
 	"github.com/drover-io/drover/internal/metadata/nodes"
 	"github.com/drover-io/drover/internal/nodegroup"
-	groupplan "github.com/drover-io/drover/internal/nodegroup/plan"
 	"github.com/drover-io/drover/internal/nodegroup/replacement"
 	"github.com/drover-io/drover/internal/operator"
-	"github.com/drover-io/drover/internal/status"
-	"github.com/drover-io/drover/internal/undecodable"
 	"github.com/drover-io/drover/internal/upgrade"
-	upgradeplan "github.com/drover-io/drover/internal/upgrade/plan"
 )
 
-// capability is what one capability has to document. A new one is a line in capabilities.
+// capability is what one capability has to document. A new one is an entry in capabilities.
 type capability struct {
-	// Name is the capability's; empty for what belongs to the operator as a whole.
-	Name       string
-	Metrics    []register
-	Events     []status.EventDoc
-	Conditions []status.ConditionDoc
+	// name is the capability's; empty for what belongs to the operator as a whole.
+	name    string
+	metrics []register
+	// events are the folders of the packages that declare reasons of events.
+	events     []string
+	conditions []conditionSource
 }
 
 var capabilities = []capability{
-	{Metrics: []register{registers(operator.NewMetrics), registerUndecodable}, Events: undecodable.Events},
-	{Name: metadata.Name, Metrics: []register{registers(metadata.NewMetrics)}, Events: metadata.Events},
+	{metrics: []register{registers(operator.NewMetrics), registerUndecodable}, events: []string{"internal/undecodable"}},
+	{name: metadata.Name, metrics: []register{registers(metadata.NewMetrics)}, events: []string{"internal/metadata"}},
 	{
-		Name:       nodegroup.Name,
-		Metrics:    []register{registers(nodegroup.NewMetrics), registers(replacement.NewMetrics), registers(nodes.NewMetrics)},
-		Events:     slices.Concat(nodegroup.EventDocs(), nodes.Events),
-		Conditions: groupplan.ConditionDocs(),
+		name:    nodegroup.Name,
+		metrics: []register{registers(nodegroup.NewMetrics), registers(replacement.NewMetrics), registers(nodes.NewMetrics)},
+		events:  []string{"internal/nodegroup", "internal/nodegroup/replacement", "internal/metadata/nodes"},
+		conditions: []conditionSource{{
+			folders: []string{"internal/nodegroup/plan", "internal/rollout", "internal/nodegroup/replacement/plan", "internal/disruption/plan"},
+			kinds:   []conditionKind{{"NodeGroup", []string{"Ready", "Progressing", "Blocked", "Overlapping"}}},
+		}},
 	},
 	{
-		Name: "maintenance", Metrics: []register{registers(maintenance.NewMetrics), registers(engine.NewMetrics)}, Events: maintenance.EventDocs(),
-		Conditions: maintenanceplan.ConditionDocs(),
+		name:    "maintenance",
+		metrics: []register{registers(maintenance.NewMetrics), registers(engine.NewMetrics)},
+		events:  []string{"internal/maintenance"},
+		conditions: []conditionSource{{
+			folders: []string{"internal/maintenance/plan"},
+			kinds:   []conditionKind{{"NodeMaintenance", []string{"Ready", "LeaseHeld", "Cordoned", "Drained"}}},
+		}},
 	},
 	{
-		Name: "machines",
-		Metrics: []register{
-			registers(machineset.NewMetrics), registers(machine.NewMetrics), registers(healthcheck.NewMetrics), registerVSphere,
+		name:    "machines",
+		metrics: []register{registers(machineset.NewMetrics), registers(machine.NewMetrics), registers(healthcheck.NewMetrics), registerVSphere},
+		events:  []string{"internal/machineset", "internal/machineset/capacity", "internal/machine/plan", "internal/healthcheck"},
+		conditions: []conditionSource{
+			{
+				folders: []string{"internal/machineset/plan"},
+				kinds:   []conditionKind{{"MachineSet", []string{"Paused", "MachinesCreated", "Resized", "MachinesReady"}}},
+			},
+			{
+				folders: []string{"internal/machine/plan"},
+				kinds:   []conditionKind{{"Machine", []string{"InstanceExists", "Drainable", "Terminable", "Drained", "Paused", "Ready"}}},
+			},
+			{
+				folders: []string{"internal/healthcheck/plan"},
+				kinds: []conditionKind{{"MachineHealthCheck", []string{
+					"RemediationAllowed", "ExternalRemediationTemplateAvailable", "ExternalRemediationRequestAvailable", "RemediationProgressing",
+					"SelectorExclusive", "Paused",
+				}}},
+			},
 		},
-		Events:     slices.Concat(machineset.Events, capacity.Events, machineplan.EventDocs(), healthcheck.Events),
-		Conditions: slices.Concat(setplan.ConditionDocs(), machineplan.ConditionDocs(), checkplan.ConditionDocs()),
 	},
-	{Name: autoscaling.Name, Events: autoscaling.Events, Conditions: autoscalingplan.ConditionDocs()},
-	{Name: upgrade.Name, Metrics: []register{registers(upgrade.NewMetrics)}, Events: upgrade.EventDocs(), Conditions: upgradeplan.ConditionDocs()},
+	{
+		name:   autoscaling.Name,
+		events: []string{"internal/autoscaling"},
+		conditions: []conditionSource{{
+			folders: []string{"internal/autoscaling/plan"}, kinds: []conditionKind{{"MachineAutoscaler", []string{"Ready"}}},
+		}},
+	},
+	{
+		name:    upgrade.Name,
+		metrics: []register{registers(upgrade.NewMetrics)},
+		events:  []string{"internal/upgrade"},
+		conditions: []conditionSource{{
+			folders: []string{"internal/upgrade/plan"},
+			kinds: []conditionKind{
+				{"MutexRule, MutexTarget", []string{"ValidConfig"}},
+				{"MutexTarget", []string{"NodeListGathered"}},
+				{"MutexRunConfig", []string{
+					"ConfigValidated", "UpgradeChecked", "UpgradeAvailable", "UpgradeReady", "TargetPoolsPaused", "MutexRulesApplied", "MCPUpdated",
+					"JobRun", "NodeUpgrade",
+				}},
+			},
+		}},
+	},
 }
 
 // section is what the pages have about one capability.
 type section struct {
 	Name       string
 	Metrics    []metric
-	Events     []status.EventDoc
-	Conditions []status.ConditionDoc
+	Events     []event
+	Conditions []condition
 }
 
-// readSections returns the sections of all capabilities.
-func readSections() ([]section, error) {
+// readSections returns the sections of all capabilities. The root is that of the repository.
+func readSections(root string) ([]section, error) {
 	var all []section
 	for _, c := range capabilities {
-		metrics, err := metricsOf(c.Metrics)
-		if err != nil {
+		s := section{Name: c.name}
+		var err error
+		if s.Metrics, err = metricsOf(c.metrics); err != nil {
 			return nil, err
 		}
-		all = append(all, section{c.Name, metrics, c.Events, c.Conditions})
+		if s.Events, err = eventsOf(root, c.events); err != nil {
+			return nil, err
+		}
+		for _, source := range c.conditions {
+			conditions, err := conditionsOf(root, source)
+			if err != nil {
+				return nil, err
+			}
+			s.Conditions = append(s.Conditions, conditions...)
+		}
+		all = append(all, s)
 	}
 	return all, nil
 }
@@ -109,7 +153,7 @@ func generate() error {
 	if err != nil {
 		return err
 	}
-	sections, err := readSections()
+	sections, err := readSections(".")
 	if err != nil {
 		return err
 	}

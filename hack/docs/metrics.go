@@ -58,8 +58,8 @@ type recorder struct {
 	metrics []metric
 }
 
-// description is what client_golang prints of a metric. There is no other way to the name, the help and the labels.
-var description = regexp.MustCompile(`(?s)^Desc\{fqName: ("[^"]+"), help: (".*"), unit: "", constLabels: \{\}, variableLabels: \{([^}]*)\}\}$`)
+// printed is what client_golang prints of a metric. There is no other way to the name, the help and the labels.
+var printed = regexp.MustCompile(`(?s)^Desc\{fqName: ("[^"]+"), help: (".*"), unit: "", constLabels: \{\}, variableLabels: \{([^}]*)\}\}$`)
 
 // Register implements prometheus.Registerer.
 func (r *recorder) Register(collector prometheus.Collector) error {
@@ -71,7 +71,7 @@ func (r *recorder) Register(collector prometheus.Collector) error {
 	var failure error
 	for desc := range descriptions {
 		m := metric{Type: typeOf(collector)}
-		match := description.FindStringSubmatch(desc.String())
+		match := printed.FindStringSubmatch(desc.String())
 		if match == nil {
 			failure = fmt.Errorf("cannot read %s", desc)
 			continue

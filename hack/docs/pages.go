@@ -28,8 +28,12 @@ const conditionsIntro = `
 Look up what a condition in the status of an object means. Reasons that say True belong to the status True, the others to False or Unknown. To see
 the conditions of an object, run ` + "`kubectl describe KIND NAME`" + `.
 
-If a condition waits for another one, it has the reason NotStarted. You can rely on types and reasons in programs; the messages are for people and
-may change.
+If a condition waits for another one, it has the reason NotStarted. Two conditions of a NodeGroup are present only while
+they are True, and have the reason of another condition: Reconciling, with the reason of Progressing or Blocked, while what the group declares is
+still to reach Nodes or Machines; and Stalled, with the reason of Blocked or Ready, while the group does not continue unless a user or another writer
+acts, as the message says.
+
+You can rely on types and reasons in programs; the messages are for people and may change.
 `
 
 // templates are the parts of the pages about metrics, events and conditions: a table for each capability.

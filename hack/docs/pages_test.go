@@ -11,7 +11,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/drover-io/drover/internal/controller"
-	"github.com/drover-io/drover/internal/status"
 )
 
 func TestCommittedPagesAreGenerated(t *testing.T) {
@@ -19,7 +18,7 @@ func TestCommittedPagesAreGenerated(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sections, err := readSections()
+	sections, err := readSections(filepath.Join("..", ".."))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,8 +42,8 @@ func TestPages(t *testing.T) {
 	got, err := pages([]section{{
 		Name:       "herd",
 		Metrics:    []metric{{Name: "herd_size", Type: "gauge", Help: "Sheep | goats.", Labels: []string{"field", "kind"}}},
-		Events:     []status.EventDoc{{Reason: "HerdGrew", Type: "Normal", On: "Field", When: "one more is there"}},
-		Conditions: []status.ConditionDoc{{On: "Herd", Type: "Fed", Reason: "Hay", When: "there is hay"}},
+		Events:     []event{{Reason: "HerdGrew", Type: "Normal", On: "Field", When: "one more is there"}},
+		Conditions: []condition{{On: "Herd", Type: "Fed", Reason: "Hay", When: "there is hay"}},
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -64,7 +63,7 @@ func TestPages(t *testing.T) {
 
 // TestMetrics_AreSentences: without a sentence, a reader does not know how to read a series.
 func TestMetrics_AreSentences(t *testing.T) {
-	all, err := readSections()
+	all, err := readSections(filepath.Join("..", ".."))
 	if err != nil {
 		t.Fatal(err)
 	}

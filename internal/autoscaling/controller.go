@@ -5,9 +5,7 @@ package autoscaling
 import (
 	"context"
 	"errors"
-	"fmt"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
@@ -76,13 +74,8 @@ var _ reconcile.Reconciler = (*Reconciler)(nil)
 // Reconcile has the MachineSet that a MachineAutoscaler names have its bounds, and no other MachineSet.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	ma := &v1beta1.MachineAutoscaler{}
-	if err := r.cache.Get(ctx, request.NamespacedName, ma); err != nil {
-		if apierrors.IsNotFound(err) {
-			r.states.Forget(request.NamespacedName)
-			r.conflicts.Forget(request.NamespacedName)
-			return reconcile.Result{}, nil
-		}
-		return reconcile.Result{}, fmt.Errorf("reading MachineAutoscaler %s: %w", request, err)
+	if goesOn, result, err := controller.Begin(ctx, r.cache, request.NamespacedName, ma, nil, r.states, r.conflicts); !goesOn {
+		return result, err
 	}
 	observed, err := r.observe(ctx, ma)
 	if err != nil {

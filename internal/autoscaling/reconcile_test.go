@@ -244,19 +244,3 @@ func TestReconcile_Accelerator(t *testing.T) {
 		"SuccessfulUpdate InvalidOrMissingGPUAcceleratorLabel")
 	f.reconciles("ma", "", "")
 }
-
-// docs/events.md is written from Events.
-func TestEvents_Documented(t *testing.T) {
-	seen := map[string]bool{}
-	for _, doc := range Events {
-		if doc.When == "" || seen[doc.Reason] {
-			t.Errorf("incomplete or repeated: %+v", doc)
-		}
-		seen[doc.Reason] = true
-	}
-	for _, doc := range plan.ConditionDocs() {
-		if doc.Reason != plan.ReasonPaused && !seen[doc.Reason] {
-			t.Errorf("%s is no event", doc.Reason)
-		}
-	}
-}

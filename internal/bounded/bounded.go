@@ -34,3 +34,11 @@ func IsPossible(at, now time.Time) bool { return !at.After(now.Add(maxSkew)) }
 func Int32[N ~int | ~int64](n N) int32 {
 	return int32(min(max(int64(n), math.MinInt32), math.MaxInt32))
 }
+
+// Earliest returns the earlier of two times. The zero time is never.
+func Earliest(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}

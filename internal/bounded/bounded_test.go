@@ -76,3 +76,23 @@ func TestIsPossible(t *testing.T) {
 		}
 	}
 }
+
+func TestEarliest(t *testing.T) {
+	start := time.Unix(1, 0)
+	later := start.Add(time.Second)
+	for _, c := range []struct{ a, b, want time.Time }{
+		{time.Time{}, time.Time{}, time.Time{}}, {start, time.Time{}, start}, {time.Time{}, start, start}, {start, later, start}, {later, start, start},
+	} {
+		if got := Earliest(c.a, c.b); got != c.want {
+			t.Errorf("of %s and %s: %s", c.a, c.b, got)
+		}
+	}
+}
+
+func TestBeginning(t *testing.T) {
+	for text, want := range map[string]string{"": "", "abc": "abc", "abcd": "abc...", "aböd": "ab..."} {
+		if got := Beginning(text, 3); got != want {
+			t.Errorf("of %q: %q, want %q", text, got, want)
+		}
+	}
+}

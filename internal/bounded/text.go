@@ -1,6 +1,9 @@
 package bounded
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // Text returns a text of at most limit bytes as it is. In the place of a longer one it returns a short text that says how long it is, which the
 // parser of any value shows in its error.
@@ -21,4 +24,12 @@ func Annotations(keys ...string) map[string]int {
 		limits[key] = MaxAnnotation
 	}
 	return limits
+}
+
+// Beginning returns a text of at most limit bytes as it is. A longer one is cut at a boundary of characters, and ends with three dots.
+func Beginning(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	return strings.ToValidUTF8(text[:limit], "") + "..."
 }

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/drover-io/drover/internal/bounded"
 	"github.com/drover-io/drover/internal/status"
 )
 
@@ -151,11 +152,7 @@ func (r *Report) Stuck() string {
 }
 
 // wake moves Wake to an earlier time.
-func (r *Report) wake(at time.Time) {
-	if r.Wake.IsZero() || at.Before(r.Wake) {
-		r.Wake = at
-	}
-}
+func (r *Report) wake(at time.Time) { r.Wake = bounded.Earliest(r.Wake, at) }
 
 // Bounds of the text, which kubectl shows in one line.
 const (
@@ -222,9 +219,7 @@ func (r *Report) Groups() []Group {
 			byKey[key], groups = group, append(groups, group)
 		}
 		group.Pods = append(group.Pods, pod.Namespace+"/"+pod.Name)
-		if !pod.Since.IsZero() && (group.Since.IsZero() || pod.Since.Before(group.Since)) {
-			group.Since = pod.Since
-		}
+		group.Since = bounded.Earliest(group.Since, pod.Since)
 		if pod.Until.After(group.Until) {
 			group.Until = pod.Until
 		}
@@ -272,7 +267,7 @@ func (g *Group) text() string {
 		text += " since " + g.Since.UTC().Format(clockLayout)
 	}
 	if g.Detail != "" {
-		text += " (" + shorten(g.Detail) + ")"
+		text += " (" + bounded.Beginning(g.Detail, maxDetail) + ")"
 	}
 	return text + ": " + Few(g.Pods)
 }
@@ -285,12 +280,4 @@ func pods(n int) string {
 		return "1 pod"
 	}
 	return fmt.Sprintf("%d pods", n)
-}
-
-// shorten bounds the text of an API server or webhook, at a boundary of characters.
-func shorten(text string) string {
-	if len(text) <= maxDetail {
-		return text
-	}
-	return strings.ToValidUTF8(text[:maxDetail], "") + "..."
 }

@@ -9,12 +9,10 @@ package healthcheck
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
@@ -116,7 +114,10 @@ func NewReconciler(
 		requests:  &Requests{Cache: cache, Live: options.Live, Client: writer, Kinds: options.TemplateKinds, Absent: options.Absent, Clock: options.Clock},
 		startTime: options.Clock.Now(),
 	}
-	r.states = controller.NewStates(newState, func(_ types.NamespacedName, uid types.UID, _ *state) { r.versions.Forget(string(uid)) })
+	r.states = controller.NewStates(newState, func(key types.NamespacedName, uid types.UID, _ *state) {
+		r.metrics.forget(key)
+		r.versions.Forget(string(uid))
+	})
 	return r
 }
 
@@ -145,15 +146,13 @@ var _ reconcile.Reconciler = (*Reconciler)(nil)
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	key := request.NamespacedName
 	check := &machinev1beta1.MachineHealthCheck{}
-	err := r.cache.Get(ctx, key, check)
-	switch {
-	case apierrors.IsNotFound(err), err == nil && check.DeletionTimestamp != nil:
-		return r.forget(key)
-	case err != nil:
-		return reconcile.Result{}, fmt.Errorf("reading MachineHealthCheck %s: %w", key, err)
+	if goesOn, result, err := controller.Begin(ctx, r.cache, key, check, r.versions, r.states, r.conflicts); !goesOn {
+		return result, err
 	}
-	if r.versions.Pending(ctx, check) {
-		return reconcile.Result{RequeueAfter: controller.CatchUp}, nil
+	if check.DeletionTimestamp != nil {
+		r.states.Forget(key)
+		r.conflicts.Forget(key)
+		return reconcile.Result{}, nil
 	}
 	rc := &reconciliation{Reconciler: r, check: check, key: key, state: r.states.Get(key, check.UID), now: r.clock.Now()}
 	if paused.By(check) != "" {
@@ -182,13 +181,6 @@ func (rc *reconciliation) reconcileMachines(ctx context.Context) outcome {
 		out.Requeue.In(min(wake.Sub(rc.now), maxWait))
 	}
 	return out.and(rc.updateStatus(ctx, current, &out))
-}
-
-// forget removes what is known of a MachineHealthCheck that is gone.
-func (r *Reconciler) forget(key types.NamespacedName) (reconcile.Result, error) {
-	r.states.Forget(key)
-	r.metrics.forget(key)
-	return controller.Outcome{}.Result(key, r.conflicts)
 }
 
 // outcome is what one or more steps of a reconciliation have done and found out.

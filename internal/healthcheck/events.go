@@ -8,46 +8,36 @@ import (
 
 	"github.com/drover-io/drover/internal/healthcheck/plan"
 	"github.com/drover-io/drover/internal/paused"
-	"github.com/drover-io/drover/internal/status"
 )
 
 // Reasons of the events. The first seven are machine-api-operator's.
 const (
-	EventRestricted       = "RemediationRestricted"
-	EventDetected         = "DetectedUnhealthy"
-	EventNoController     = "SkippedNoController"
-	EventDeleted          = "MachineDeleted"
-	EventDeletionFailed   = "MachineDeletionFailed"
-	EventAnnotationAdded  = "ExternalAnnotationAdded"
+	// EventRestricted (Warning on MachineHealthCheck): remediation is not allowed any more, because too many Machines are not healthy, or maxUnhealthy,
+	// the selector or an annotation with a limit is invalid; repeated at most every five minutes.
+	EventRestricted = "RemediationRestricted"
+	// EventDetected (Normal on Machine): the Machine needs remediation, or will when a condition of its Node lasts for the timeout; once, and not while
+	// the Machine starts.
+	EventDetected = "DetectedUnhealthy"
+	// EventNoController (Normal on Machine): the Machine needs remediation, but has no controller that would replace it.
+	EventNoController = "SkippedNoController"
+	// EventDeleted (Normal on Machine): the Machine has been deleted, so that its owner creates a new one.
+	EventDeleted = "MachineDeleted"
+	// EventDeletionFailed (Warning on Machine): the deletion was denied or failed; Drover tries again.
+	EventDeletionFailed = "MachineDeletionFailed"
+	// EventAnnotationAdded (Normal on Machine): the Machine has been annotated for the bare metal operator to remediate it.
+	EventAnnotationAdded = "ExternalAnnotationAdded"
+	// EventAnnotationFailed (Warning on Machine): the annotation was denied or failed; Drover tries again.
 	EventAnnotationFailed = "ExternalAnnotationFailed"
-	EventRequested        = "ExternalRemediationRequested"
-	EventRequestFailed    = "ExternalRemediationRequestFailed"
-	EventDeferred         = "RemediationDeferred"
-	EventOverlap          = "SelectorOverlap"
+	// EventRequested (Normal on Machine): a remediation request has been created for the Machine from the template.
+	EventRequested = "ExternalRemediationRequested"
+	// EventRequestFailed (Warning on Machine): the remediation request cannot be created; Drover tries again.
+	EventRequestFailed = "ExternalRemediationRequestFailed"
+	// EventDeferred (Warning on Machine): the remediation has to wait: for the node's lease, for the control plane, because replacements keep failing,
+	// because of a limit of remediations, or for the budget of its NodeGroup.
+	EventDeferred = "RemediationDeferred"
+	// EventOverlap (Warning on MachineHealthCheck): another MachineHealthCheck selects one of the same Machines.
+	EventOverlap = "SelectorOverlap"
 )
-
-// Events describes every event of the controller.
-var Events = []status.EventDoc{
-	{Reason: EventRestricted, Type: corev1.EventTypeWarning, On: "MachineHealthCheck",
-		When: "remediation is not allowed any more, because too many Machines are not healthy, or maxUnhealthy, the selector or an annotation " +
-			"with a limit is invalid; repeated at most every five minutes"},
-	{Reason: EventDetected, Type: corev1.EventTypeNormal, On: "Machine",
-		When: "the Machine needs remediation, or will when a condition of its Node lasts for the timeout; once, and not while the Machine starts"},
-	{Reason: EventNoController, Type: corev1.EventTypeNormal, On: "Machine",
-		When: "the Machine needs remediation, but has no controller that would replace it"},
-	{Reason: EventDeleted, Type: corev1.EventTypeNormal, On: "Machine", When: "the Machine has been deleted, so that its owner creates a new one"},
-	{Reason: EventDeletionFailed, Type: corev1.EventTypeWarning, On: "Machine", When: "the deletion was denied or failed; Drover tries again"},
-	{Reason: EventAnnotationAdded, Type: corev1.EventTypeNormal, On: "Machine",
-		When: "the Machine has been annotated for the bare metal operator to remediate it"},
-	{Reason: EventAnnotationFailed, Type: corev1.EventTypeWarning, On: "Machine", When: "the annotation was denied or failed; Drover tries again"},
-	{Reason: EventRequested, Type: corev1.EventTypeNormal, On: "Machine",
-		When: "a remediation request has been created for the Machine from the template"},
-	{Reason: EventRequestFailed, Type: corev1.EventTypeWarning, On: "Machine", When: "the remediation request cannot be created; Drover tries again"},
-	{Reason: EventDeferred, Type: corev1.EventTypeWarning, On: "Machine",
-		When: "the remediation has to wait: for the node's lease, for the control plane, because replacements keep failing, because of a limit " +
-			"of remediations, or for the budget of its NodeGroup"},
-	{Reason: EventOverlap, Type: corev1.EventTypeWarning, On: "MachineHealthCheck", When: "another MachineHealthCheck selects one of the same Machines"},
-}
 
 // blockedEvents are the events for the reasons of plan.Blocked. What is intended is only in the condition.
 var blockedEvents = map[string]string{

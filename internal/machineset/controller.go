@@ -10,7 +10,6 @@ import (
 	"time"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/client-go/tools/record"
@@ -92,7 +91,8 @@ func NewReconciler(
 		}),
 		conflicts: controller.NewConflicts(),
 	}
-	r.states = controller.NewStates(newState, func(_ types.NamespacedName, uid types.UID, _ *state) {
+	r.states = controller.NewStates(newState, func(key types.NamespacedName, uid types.UID, _ *state) {
+		r.metrics.forget(key)
 		r.versions.Forget(string(uid))
 		r.owned.Forget(string(uid))
 	})
@@ -130,18 +130,10 @@ var _ reconcile.Reconciler = (*Reconciler)(nil)
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	key := request.NamespacedName
 	set := &machinev1beta1.MachineSet{}
-	err := r.cache.Get(ctx, key, set)
-	switch {
-	case apierrors.IsNotFound(err):
-		r.forget(key)
-		return reconcile.Result{}, nil
-	case err != nil:
-		return reconcile.Result{}, fmt.Errorf("reading MachineSet %s: %w", key, err)
+	if goesOn, result, err := controller.Begin(ctx, r.cache, key, set, r.versions, r.states, r.conflicts); !goesOn {
+		return result, err
 	}
 	current := r.states.Get(key, set.UID)
-	if r.versions.Pending(ctx, set) {
-		return reconcile.Result{RequeueAfter: controller.CatchUp}, nil
-	}
 	r.metrics.observe(key, set, &set.Status)
 	if set.DeletionTimestamp != nil {
 		// The garbage collector deletes or orphans the Machines, as the request for the deletion said.
@@ -194,13 +186,6 @@ func (rc *reconciliation) reconcileMachines(ctx context.Context) outcome {
 		return applied.and(recorded)
 	}
 	return applied.and(rc.updateStatus(ctx, &decision, &applied))
-}
-
-// forget removes what is known of a MachineSet that is gone. The garbage collector deletes its Machines.
-func (r *Reconciler) forget(key types.NamespacedName) {
-	r.states.Forget(key)
-	r.metrics.forget(key)
-	r.conflicts.Forget(key)
 }
 
 // outcome is what one or more steps of a reconciliation have done and found out.

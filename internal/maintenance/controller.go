@@ -4,10 +4,8 @@ package maintenance
 
 import (
 	"context"
-	"fmt"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
@@ -122,21 +120,12 @@ var _ reconcile.Reconciler = (*Reconciler)(nil)
 // Reconcile does the next steps of a NodeMaintenance.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	key, object := request.NamespacedName, r.group.NewObject()
-	err := r.Cache.Get(ctx, key, object)
-	switch {
-	case apierrors.IsNotFound(err):
-		r.conflicts.Forget(key)
-		r.states.Forget(key)
-		return reconcile.Result{}, nil
-	case err != nil:
-		return reconcile.Result{}, fmt.Errorf("reading NodeMaintenance %s: %w", key.Name, err)
+	if goesOn, result, err := controller.Begin(ctx, r.Cache, key, object, r.versions, r.states, r.conflicts); !goesOn {
+		return result, err
 	}
 	rc := &reconciliation{Reconciler: r, state: r.states.Get(key, object.GetUID())}
-	if r.versions.Pending(ctx, object) {
-		return reconcile.Result{RequeueAfter: controller.CatchUp}, nil
-	}
 	var requeue controller.Requeue
-	err = rc.run(log.IntoContext(ctx, log.FromContext(ctx).WithValues("node", object.GetSpec().NodeName)), object, &requeue)
+	err := rc.run(log.IntoContext(ctx, log.FromContext(ctx).WithValues("node", object.GetSpec().NodeName)), object, &requeue)
 	return r.conflicts.Result(key, requeue, err)
 }
 

@@ -74,7 +74,7 @@ func TestApply_RecordIsDenied(t *testing.T) {
 	}
 }
 
-// The latency of a roll-out does not count a Node that comes hours after the change.
+// The latency is that of a rollout, which is not for a Node that comes hours after the change.
 func TestReport_LatencyOfARollout(t *testing.T) {
 	s, set, _, _ := one(t, Options{})
 	s.must(t, "m1", "Machine/m1 Node/n1")
@@ -149,7 +149,7 @@ func TestApply_ContentionForTheRecord(t *testing.T) {
 				t.Errorf("events %s", got)
 			}
 			c.remove(t, s)
-			result := s.must(t, "m1", "")
+			result = s.must(t, "m1", "")
 			if result.RequeueAfter != pace.ContentionPause || s.metric(t, "drover_metadata_nodes", "a", "machines", "held") != 1 {
 				t.Errorf("reconciled again after %s, and is not held", result.RequeueAfter)
 			}
@@ -188,7 +188,7 @@ func TestApply_ConflictsBackOff(t *testing.T) {
 	}
 }
 
-// TestSend_RunEnds: if a run ends while it writes, the next run knows the write. The request is not cancelled.
+// TestSend_RunEnds: a run that ends while it writes is followed by one that knows the write. The request is not cancelled.
 func TestSend_RunEnds(t *testing.T) {
 	set := setOf("a", blue)
 	s := newFixture(t, Options{}, set, machineOf(set, "m1", "n1"), builder.Node("n1"))

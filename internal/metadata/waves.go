@@ -9,7 +9,6 @@ import (
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -68,12 +67,8 @@ func (w *waves) Reconcile(ctx context.Context, request reconcile.Request) (recon
 		return reconcile.Result{}, err
 	}
 	set := &machinev1beta1.MachineSet{}
-	switch err := w.cache.Get(ctx, key, set); {
-	case apierrors.IsNotFound(err):
-		w.states.Forget(key)
-		return reconcile.Result{}, nil
-	case err != nil:
-		return reconcile.Result{}, fmt.Errorf("reading MachineSet %s: %w", key, err)
+	if goesOn, result, err := controller.Begin(ctx, w.cache, key, set, nil, w.states, w.conflicts); !goesOn {
+		return result, err
 	}
 	parsed, state := w.machineSets.parse(set), w.states.Get(key, set.UID)
 	if wait := state.wait(parsed, now); wait > 0 {

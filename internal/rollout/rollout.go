@@ -16,14 +16,21 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
+	"github.com/drover-io/drover/internal/bounded"
 	metadataplan "github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/ownership"
 )
 
 // Reasons why a roll-out has stopped.
 const (
+	// ReasonNodesNotReady (Blocked=True): as many Nodes as spec.rollout.stopWhen.notReady says have become NotReady since the roll-out began; a change
+	// of spec.metadata or `kubectl drover rollout resume` continues it, and any other change of the spec outside of a suspension if there are fewer by
+	// then.
 	ReasonNodesNotReady = "NodesNotReady"
-	ReasonPodsPending   = "PodsPending"
+	// ReasonPodsPending (Blocked=True): as many Pods as spec.rollout.stopWhen.pendingPods says have become unschedulable since the roll-out began; a
+	// change of spec.metadata or `kubectl drover rollout resume` continues it, and any other change of the spec outside of a suspension if there are
+	// fewer by then.
+	ReasonPodsPending = "PodsPending"
 )
 
 // Input is all that a decision depends on. The objects are not changed; Decide sorts Nodes and Released.
@@ -140,11 +147,7 @@ func Decide(in *Input) Decision {
 }
 
 // WakeAt has the decision made again at a time, or before.
-func (d *Decision) WakeAt(at time.Time) {
-	if d.Wake.IsZero() || at.Before(d.Wake) {
-		d.Wake = at
-	}
-}
+func (d *Decision) WakeAt(at time.Time) { d.Wake = bounded.Earliest(d.Wake, at) }
 
 // IsOver reports whether all Nodes are as declared, or cannot be, and all waves are over.
 func (in *Input) IsOver(d *Decision) bool { return in.Pending() == 0 && d.Wave > d.Waves }
@@ -195,12 +198,8 @@ func Resolve(value *intstr.IntOrString, fallback intstr.IntOrString, total int) 
 	if value == nil {
 		value = &fallback
 	}
-	number, err := intstr.GetScaledValueFromIntOrPercent(value, total, true)
-	if err != nil {
-		// The schema rejects such a value.
-		return 0
-	}
-	return max(0, number)
+	number, _ := bounded.Scaled(*value, total) // zero for what the schema rejects
+	return number
 }
 
 func timestamp(now time.Time) *metav1.Time { return &metav1.Time{Time: now.Truncate(time.Second)} }

@@ -3,6 +3,8 @@ package schedule
 import (
 	"fmt"
 	"time"
+
+	"github.com/drover-io/drover/internal/bounded"
 )
 
 // Window is a recurring period. Disruptions may begin while it is open.
@@ -130,7 +132,7 @@ func (s *search) at(now time.Time) (open bool, until time.Time) {
 	}
 	for i := range s.freezes {
 		if from := s.freezes[i].From; from.After(now) {
-			until = earlier(until, from.UTC())
+			until = bounded.Earliest(until, from.UTC())
 		}
 	}
 	return open, until
@@ -148,7 +150,7 @@ func (s *search) windowsAt(now time.Time) (open bool, until time.Time) {
 		w.moveTo(now)
 		switch {
 		case !w.open:
-			opens = earlier(opens, w.until)
+			opens = bounded.Earliest(opens, w.until)
 		case w.until.IsZero():
 			always = true
 		case w.until.After(closes):
@@ -164,12 +166,4 @@ func (s *search) windowsAt(now time.Time) (open bool, until time.Time) {
 	default:
 		return false, opens
 	}
-}
-
-// earlier returns the earlier of two instants; zero is never.
-func earlier(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
-	}
-	return a
 }

@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	kjson "sigs.k8s.io/json"
+
+	"github.com/drover-io/drover/internal/bounded"
 )
 
 // Decode decodes an object from JSON as the API server writes it into a typed one, which is empty. What Go cannot decode is left out, and the
@@ -113,10 +115,7 @@ func (p *pruner) add(path string, err error) {
 		return
 	}
 	text := strings.TrimPrefix(path, ".") + ": " + err.Error()
-	if len(text) > maxProblem {
-		text = strings.ToValidUTF8(text[:maxProblem], "") + "..."
-	}
-	p.problems = append(p.problems, text)
+	p.problems = append(p.problems, bounded.Beginning(text, maxProblem))
 }
 
 // prune removes from a value, in place, what cannot be decoded into a type. It returns the value, and whether anything of it is left.

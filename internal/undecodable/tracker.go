@@ -15,19 +15,11 @@ import (
 	"k8s.io/client-go/tools/record"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
-
-	"github.com/drover-io/drover/internal/status"
 )
 
-// ReasonUndecodable is the reason of the event on an object that cannot be decoded.
-const ReasonUndecodable = "Undecodable"
-
-// Events describes the events.
-var Events = []status.EventDoc{{
-	Reason: ReasonUndecodable, Type: corev1.EventTypeWarning, On: "any custom resource",
-	When: "a field has a value that the API server accepts and Go cannot decode, such as the date `2020-01-01t00:00:00z`; " +
-		"Drover does not act on the object, nor on what depends on it, until the field is corrected",
-}}
+// EventUndecodable (Warning on any custom resource): a field has a value that the API server accepts and Go cannot decode, such as the date
+// `2020-01-01t00:00:00z`; Drover does not act on the object, nor on what depends on it, until the field is corrected.
+const EventUndecodable = "Undecodable"
 
 // Tracker knows the objects of the cache that could not be decoded. It is safe for concurrent use.
 type Tracker struct {
@@ -93,7 +85,7 @@ func (t *Tracker) Handler() toolscache.ResourceEventHandler {
 	}
 }
 
-// set records why an object cannot be decoded. The problem is empty if the object can be decoded, or is gone.
+// set records why an object cannot be decoded; empty for one that can be, or is gone.
 func (t *Tracker) set(object client.Object, problem string) {
 	key := idOf(object)
 	t.mu.Lock()
@@ -131,7 +123,7 @@ func (t *Tracker) Forget(of client.Object) {
 	}
 }
 
-// count adds objects of a kind to the count, or takes them away.
+// count adds objects of a kind to those that are counted, or takes them away.
 func (t *Tracker) count(kind string, change int) {
 	if t.kinds[kind] += change; t.kinds[kind] > 0 {
 		t.counts.WithLabelValues(kind).Set(float64(t.kinds[kind]))
@@ -165,7 +157,7 @@ func (t *Tracker) Report(ctx context.Context, recorder record.EventRecorder) {
 		for _, object := range t.unreported() {
 			problem := Check(object)
 			log.FromContext(ctx).Error(problem, "cannot decode an object; Drover does not act on it")
-			recorder.Event(object, corev1.EventTypeWarning, ReasonUndecodable, problem.Error())
+			recorder.Event(object, corev1.EventTypeWarning, EventUndecodable, problem.Error())
 		}
 		select {
 		case <-ctx.Done():

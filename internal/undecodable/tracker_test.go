@@ -34,7 +34,7 @@ func TestTracker(t *testing.T) {
 	recorder := record.NewFakeRecorder(20)
 	report := func() string {
 		for _, object := range tracker.unreported() {
-			recorder.Event(object, corev1.EventTypeWarning, ReasonUndecodable, Check(object).Error())
+			recorder.Event(object, corev1.EventTypeWarning, EventUndecodable, Check(object).Error())
 		}
 		var events []string
 		for len(recorder.Events) > 0 {

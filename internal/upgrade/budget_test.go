@@ -217,7 +217,7 @@ func TestBudget_ManyWait(t *testing.T) {
 		}
 	}
 	ready := meta.FindStatusCondition(f.run().Status.Conditions, plan.ConditionReady)
-	if !strings.HasSuffix(ready.Message, ", and 17 more") {
+	if !strings.HasSuffix(ready.Message, " and 17 more") {
 		t.Errorf("the condition is %+v", ready)
 	}
 	f.expectAtRest()

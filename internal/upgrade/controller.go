@@ -16,7 +16,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	batchv1 "k8s.io/api/batch/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
@@ -166,17 +165,8 @@ var _ reconcile.Reconciler = (*Reconciler)(nil)
 // Reconcile takes a run as far as possible.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	key, config := request.NamespacedName, &v1alpha1.MutexRunConfig{}
-	err := r.Cache.Get(ctx, key, config)
-	switch {
-	case apierrors.IsNotFound(err):
-		r.states.Forget(key)
-		r.conflicts.Forget(key)
-		return reconcile.Result{}, nil
-	case err != nil:
-		return reconcile.Result{}, fmt.Errorf("reading MutexRunConfig %s: %w", key, err)
-	}
-	if r.versions.Pending(ctx, config) {
-		return reconcile.Result{RequeueAfter: controller.CatchUp}, nil
+	if goesOn, result, err := controller.Begin(ctx, r.Cache, key, config, r.versions, r.states, r.conflicts); !goesOn {
+		return result, err
 	}
 	rc := &reconciliation{Reconciler: r, key: key, config: config, state: r.states.Get(key, config.UID), now: r.clock.Now()}
 	return rc.result(ctx, rc.run(ctx))

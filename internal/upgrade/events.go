@@ -19,21 +19,37 @@ import (
 
 // Reasons of events.
 const (
-	EventStarted      = "UpgradeRunStarted"
-	EventDone         = "UpgradeRunDone"
-	EventStopped      = "UpgradeRunStopped"
-	EventRestored     = "UpgradeRunRestored"
-	EventInvalid      = "UpgradeRunInvalid"
-	EventReserved     = "MachineConfigPoolClaimed"
-	EventReverted     = "MachineConfigPoolPutBack"
-	EventNodeStarted  = "NodeJobsStarted"
+	// EventStarted (Normal on MutexRunConfig): nodes of the targets do not have the desired version; their MachineConfigPools are paused.
+	EventStarted = "UpgradeRunStarted"
+	// EventInvalid (Warning on MutexRunConfig): what the run names does not exist or is invalid; the message says what.
+	EventInvalid = "UpgradeRunInvalid"
+	// EventReserved (Warning on MutexRunConfig): another run has reserved a MachineConfigPool; the message says which.
+	EventReserved = "MachineConfigPoolClaimed"
+	// EventNodeStarted (Normal on Node): a node has its turn, and its first Job was created.
+	EventNodeStarted = "NodeJobsStarted"
+	// EventNodeReleased (Normal on Node): the Jobs of a node have succeeded, and it was moved to the canary.
 	EventNodeReleased = "NodeReleased"
-	EventNodeDone     = "NodeUpgraded"
-	EventNodeFailed   = "NodeUpgradeFailed"
-	EventNodeDelayed  = "NodeUpgradeDelayed"
-	EventNodeLeft     = "NodeLeftRun"
-	EventJobFailed    = "MutexJobFailed"
-	EventNoEffect     = "SkipTLSVerifyIgnored"
+	// EventNodeDone (Normal on Node): a node has the desired version, and its clean-up Jobs have succeeded.
+	EventNodeDone = "NodeUpgraded"
+	// EventNodeFailed (Warning on Node): a Job or the upgrade of a node has failed or takes too long.
+	EventNodeFailed = "NodeUpgradeFailed"
+	// EventNodeDelayed (Warning on Node): for a minute the machine-config-operator has not started to update a released node, or pods have blocked its
+	// drain; the message says which.
+	EventNodeDelayed = "NodeUpgradeDelayed"
+	// EventNodeLeft (Warning on MutexRunConfig): a node in progress no longer belongs to the run.
+	EventNodeLeft = "NodeLeftRun"
+	// EventJobFailed (Warning on MutexRunConfig): a Job has failed; the message has the last lines of its log.
+	EventJobFailed = "MutexJobFailed"
+	// EventReverted (Warning on MutexRunConfig): another writer has changed a reserved MachineConfigPool, and the change was reverted.
+	EventReverted = "MachineConfigPoolPutBack"
+	// EventStopped (Warning on MutexRunConfig): a failure has stopped the run; no other node is started.
+	EventStopped = "UpgradeRunStopped"
+	// EventRestored (Normal on MutexRunConfig): MachineConfigPools and labels are as they were before the run.
+	EventRestored = "UpgradeRunRestored"
+	// EventDone (Normal on MutexRunConfig): all nodes have the desired version, and everything is restored.
+	EventDone = "UpgradeRunDone"
+	// EventNoEffect (Warning on MutexRunConfig): spec.skipTLSVerify is set, which has no effect.
+	EventNoEffect = "SkipTLSVerifyIgnored"
 )
 
 const (
@@ -44,30 +60,6 @@ const (
 	// logsTimeout is how long it may take to read the last lines of a Job's log.
 	logsTimeout = 5 * time.Second
 )
-
-// EventDocs describes the events of this capability.
-func EventDocs() []status.EventDoc {
-	const kind = "MutexRunConfig"
-	return []status.EventDoc{
-		{Reason: EventStarted, Type: "Normal", On: kind, When: "nodes of the targets do not have the desired version; their MachineConfigPools are paused"},
-		{Reason: EventInvalid, Type: "Warning", On: kind, When: "what the run names does not exist or is invalid; the message says what"},
-		{Reason: EventReserved, Type: "Warning", On: kind, When: "another run has reserved a MachineConfigPool; the message says which"},
-		{Reason: EventNodeStarted, Type: "Normal", On: "Node", When: "a node has its turn, and its first Job was created"},
-		{Reason: EventNodeReleased, Type: "Normal", On: "Node", When: "the Jobs of a node have succeeded, and it was moved to the canary"},
-		{Reason: EventNodeDone, Type: "Normal", On: "Node", When: "a node has the desired version, and its clean-up Jobs have succeeded"},
-		{Reason: EventNodeFailed, Type: "Warning", On: "Node", When: "a Job or the upgrade of a node has failed or takes too long"},
-		{Reason: EventNodeDelayed, Type: "Warning", On: "Node",
-			When: "for a minute the machine-config-operator has not started to update a released node, or pods have blocked its drain; " +
-				"the message says which"},
-		{Reason: EventNodeLeft, Type: "Warning", On: kind, When: "a node in progress no longer belongs to the run"},
-		{Reason: EventJobFailed, Type: "Warning", On: kind, When: "a Job has failed; the message has the last lines of its log"},
-		{Reason: EventReverted, Type: "Warning", On: kind, When: "another writer has changed a reserved MachineConfigPool, and the change was reverted"},
-		{Reason: EventStopped, Type: "Warning", On: kind, When: "a failure has stopped the run; no other node is started"},
-		{Reason: EventRestored, Type: "Normal", On: kind, When: "MachineConfigPools and labels are as they were before the run"},
-		{Reason: EventDone, Type: "Normal", On: kind, When: "all nodes have the desired version, and everything is restored"},
-		{Reason: EventNoEffect, Type: "Warning", On: kind, When: "spec.skipTLSVerify is set, which has no effect"},
-	}
-}
 
 // shorten bounds the message of an event.
 func shorten(text string) string { return status.Shorten(text, maxEvent) }

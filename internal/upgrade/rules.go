@@ -28,14 +28,8 @@ type ruleReconciler struct{ *Reconciler }
 // Reconcile has the API server validate the Jobs of one rule, without creating them.
 func (r *ruleReconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	rule := &v1alpha1.MutexRule{}
-	if err := r.Cache.Get(ctx, request.NamespacedName, rule); err != nil {
-		return reconcile.Result{}, client.IgnoreNotFound(err)
-	}
-	switch {
-	case rule.DeletionTimestamp != nil:
-		return reconcile.Result{}, nil
-	case r.versions.Pending(ctx, rule):
-		return reconcile.Result{RequeueAfter: controller.CatchUp}, nil
+	if goesOn, result, err := controller.Begin(ctx, r.Cache, request.NamespacedName, rule, r.versions); !goesOn || rule.DeletionTimestamp != nil {
+		return result, err
 	}
 	var result reconcile.Result
 	problem := r.options.refusal(rule.Namespace)

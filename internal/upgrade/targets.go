@@ -4,7 +4,6 @@ import (
 	"context"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/drover-io/drover/api/mutex/v1alpha1"
@@ -22,14 +21,8 @@ type targetReconciler struct{ *Reconciler }
 // Reconcile lists the nodes of one target.
 func (r *targetReconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	target := &v1alpha1.MutexTarget{}
-	if err := r.Cache.Get(ctx, request.NamespacedName, target); err != nil {
-		return reconcile.Result{}, client.IgnoreNotFound(err)
-	}
-	switch {
-	case target.DeletionTimestamp != nil:
-		return reconcile.Result{}, nil
-	case r.versions.Pending(ctx, target):
-		return reconcile.Result{RequeueAfter: controller.CatchUp}, nil
+	if goesOn, result, err := controller.Begin(ctx, r.Cache, request.NamespacedName, target, r.versions); !goesOn || target.DeletionTimestamp != nil {
+		return result, err
 	}
 	var names []string
 	problem := r.options.refusal(target.Namespace)

@@ -125,7 +125,7 @@ func TestMachineAuthor_OneUndecodableObject(t *testing.T) {
 		}
 		for kind, name := range map[string]string{"MachineSet": bad.Name, "Machine": machines[0].Name} {
 			w.Eventually("an event says why", func() error {
-				if len(w.Events(kind, name)[undecodable.ReasonUndecodable]) == 0 {
+				if len(w.Events(kind, name)[undecodable.EventUndecodable]) == 0 {
 					return fmt.Errorf("the events of %s %s are %v", kind, name, w.Events(kind, name))
 				}
 				return nil
@@ -182,7 +182,7 @@ func TestMachineAuthor_UndecodableOwner(t *testing.T) {
 				return err
 			}
 			for _, condition := range now.Status.Conditions {
-				if condition.Type == "RemediationProgressing" && condition.Reason == undecodable.ReasonUndecodable && *now.Status.CurrentHealthy == 0 {
+				if condition.Type == "RemediationProgressing" && condition.Reason == "Undecodable" && *now.Status.CurrentHealthy == 0 {
 					why = condition.Message
 					return nil
 				}

@@ -72,7 +72,7 @@ func TestContributing_NamesFilesThatExist(t *testing.T) {
 // TestContributing_NamesEveryFileOfTheTask: what exists of each task today is in the files that the section names.
 func TestContributing_NamesEveryFileOfTheTask(t *testing.T) {
 	for heading, files := range map[string][]string{
-		"Add a condition": goFilesWith(t, regexp.MustCompile(`(?m)^func ConditionDocs\(`), "internal"),
+		"Add a condition": goFilesWith(t, regexp.MustCompile(`(?m)^\t// Reason\w+ \([A-Z]\w+(=\w+)?\): `), "internal"),
 		"Add a command":   goFilesWith(t, regexp.MustCompile(`(?m)^func newRootCommand\(`), "internal"),
 		// An option that goes all the way stands for all of them.
 		"Add an option of drains": goFilesWith(t, regexp.MustCompile(`\bWaitForVolumes\b`), "api", "internal"),

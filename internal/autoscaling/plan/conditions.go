@@ -1,18 +1,23 @@
 package plan
 
-import "github.com/drover-io/drover/internal/status"
-
 // ConditionReady says whether the MachineSet has the bounds.
 const ConditionReady = "Ready"
 
 // Reasons of ConditionReady. Those of failures are cluster-autoscaler-operator's reasons of events.
 const (
-	ReasonUpdated              = "SuccessfulUpdate"
-	ReasonPaused               = "Paused"
-	ReasonFailedValidation     = "FailedValidation"
-	ReasonFailedGetTarget      = "FailedGetTarget"
-	ReasonFailedSetOwner       = "FailedSetOwner"
-	ReasonFailedUpdateTarget   = "FailedUpdateTarget"
+	// ReasonUpdated (Ready=True): the MachineSet has the bounds.
+	ReasonUpdated = "SuccessfulUpdate"
+	// ReasonPaused (Ready=False): the annotation drover.dev/paused pauses the MachineAutoscaler; the MachineSet stays as it is.
+	ReasonPaused = "Paused"
+	// ReasonFailedValidation (Ready=False): the bounds are invalid; the MachineSet keeps those that it has.
+	ReasonFailedValidation = "FailedValidation"
+	// ReasonFailedGetTarget (Ready=False): the MachineSet does not exist, or what the MachineAutoscaler names is no MachineSet.
+	ReasonFailedGetTarget = "FailedGetTarget"
+	// ReasonFailedSetOwner (Ready=False): another MachineAutoscaler already bounds the MachineSet.
+	ReasonFailedSetOwner = "FailedSetOwner"
+	// ReasonFailedUpdateTarget (Ready=False): the API server denies the bounds.
+	ReasonFailedUpdateTarget = "FailedUpdateTarget"
+	// ReasonFailedFinalizeTarget (Ready=False): the API server denies that a MachineSet loses the bounds; the MachineAutoscaler cannot go before that.
 	ReasonFailedFinalizeTarget = "FailedFinalizeTarget"
 )
 
@@ -25,19 +30,3 @@ const (
 	textTooSmall    = "min and max replicas must be greater than 0"
 	textMaxBelowMin = "max replicas must be greater than or equal to min"
 )
-
-// ConditionDocs describes every condition and reason.
-func ConditionDocs() []status.ConditionDoc {
-	return status.ConditionsOn("MachineAutoscaler", []status.ConditionDoc{
-		{Type: ConditionReady, Reason: ReasonUpdated, When: "True: the MachineSet has the bounds"},
-		{Type: ConditionReady, Reason: ReasonPaused,
-			When: "False: the annotation drover.dev/paused pauses the MachineAutoscaler; the MachineSet stays as it is"},
-		{Type: ConditionReady, Reason: ReasonFailedValidation, When: "False: the bounds are invalid; the MachineSet keeps those that it has"},
-		{Type: ConditionReady, Reason: ReasonFailedGetTarget,
-			When: "False: the MachineSet does not exist, or what the MachineAutoscaler names is no MachineSet"},
-		{Type: ConditionReady, Reason: ReasonFailedSetOwner, When: "False: another MachineAutoscaler already bounds the MachineSet"},
-		{Type: ConditionReady, Reason: ReasonFailedUpdateTarget, When: "False: the API server denies the bounds"},
-		{Type: ConditionReady, Reason: ReasonFailedFinalizeTarget,
-			When: "False: the API server denies that a MachineSet loses the bounds; the MachineAutoscaler cannot go before that"},
-	})
-}

@@ -5,6 +5,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/drover-io/drover/internal/bounded"
 	"github.com/drover-io/drover/internal/machineapi"
 )
 
@@ -113,7 +114,7 @@ func (in *Input) observedFailures() map[types.UID]StartFailures {
 		}
 		known := failures[owner]
 		known.Rounds = 1
-		known.First = earliest(known.First, deleted)
+		known.First = bounded.Earliest(known.First, deleted)
 		if deleted.After(known.Last) {
 			known.Last = deleted
 		}

@@ -21,33 +21,72 @@ const (
 
 // Reasons of the conditions.
 const (
-	ReasonTooMany         = machinev1beta1.TooManyUnhealthyReason
-	ReasonInvalidLimit    = "InvalidMaxUnhealthy"
-	ReasonInvalidLimits   = "InvalidRemediationLimits"
+	// ReasonTooMany (RemediationAllowed): more Machines than maxUnhealthy are not healthy; True has no reason.
+	//
+	// ReasonTooMany (RemediationProgressing): Machines need remediation, and RemediationAllowed is False.
+	ReasonTooMany = machinev1beta1.TooManyUnhealthyReason
+	// ReasonInvalidLimit (RemediationAllowed): maxUnhealthy is invalid.
+	ReasonInvalidLimit = "InvalidMaxUnhealthy"
+	// ReasonInvalidLimits (RemediationAllowed): the annotation drover.dev/max-remediations-in-flight or drover.dev/remediation-interval is invalid.
+	ReasonInvalidLimits = "InvalidRemediationLimits"
+	// ReasonInvalidSelector (RemediationAllowed): the selector is invalid; no Machine is checked.
 	ReasonInvalidSelector = "InvalidSelector"
-
-	ReasonNothing         = "NothingToRemediate"
-	ReasonRemediating     = "Remediating"
-	ReasonNoTemplate      = machinev1beta1.ExternalRemediationTemplateNotFound
+	// ReasonNoTemplate (ExternalRemediationTemplateAvailable): the remediation template cannot be read; Drover tries again every minute.
+	//
+	// ReasonNoTemplate (RemediationProgressing): a Machine waits for the remediation template.
+	ReasonNoTemplate = machinev1beta1.ExternalRemediationTemplateNotFound
+	// ReasonTemplateRefused (ExternalRemediationTemplateAvailable): Drover creates and deletes no remediation requests of this kind:
+	// machines.remediation.templateKinds does not name it, it is not namespaced, or it is one of Kubernetes, OpenShift, the Cluster API or Drover.
+	//
+	// ReasonTemplateRefused (RemediationProgressing): a Machine needs remediation, and the kind of the remediation template is not allowed.
 	ReasonTemplateRefused = "RemediationTemplateRefused"
-	ReasonNoRequest       = machinev1beta1.ExternalRemediationRequestCreationFailed
-	ReasonFailed          = "RemediationFailed"
-	ReasonQuorum          = "ControlPlaneQuorum"
-	ReasonQuorumUnknown   = "ControlPlaneQuorumUnknown"
-	ReasonLease           = "LeaseHeldByOther"
-	ReasonBackoff         = "BackingOff"
-	ReasonLimited         = "RemediationLimited"
-	ReasonBudget          = "WaitingForBudget"
-	ReasonOlderCheck      = "LeftToOlder"
-	ReasonNoController    = "NoController"
-	ReasonAuthority       = "AuthoritativeAPINotMachineAPI"
-	ReasonUndecodable     = "Undecodable"
-	ReasonMachinePaused   = "MachinePaused"
-	ReasonSkipped         = "SkippedByAnnotation"
-
+	// ReasonNoRequest (ExternalRemediationRequestAvailable): a remediation request cannot be created or deleted, or its kind cannot be listed; Drover
+	// tries again every minute.
+	//
+	// ReasonNoRequest (RemediationProgressing): the remediation request of a Machine cannot be created; also where one of the Machine's name exists
+	// that was not created for it.
+	ReasonNoRequest = machinev1beta1.ExternalRemediationRequestCreationFailed
+	// ReasonNothing (RemediationProgressing=True): no Machine needs remediation.
+	ReasonNothing = "NothingToRemediate"
+	// ReasonRemediating (RemediationProgressing=True): Machines are being remediated, one after another, or externally.
+	ReasonRemediating = "Remediating"
+	// ReasonFailed (RemediationProgressing): the API server denies the deletion or the annotation of a Machine, cannot list remediation requests that a
+	// limit or a budget counts, or does not answer; Drover tries again.
+	ReasonFailed = "RemediationFailed"
+	// ReasonQuorum (RemediationProgressing): the control plane cannot spare the node now.
+	ReasonQuorum = "ControlPlaneQuorum"
+	// ReasonQuorumUnknown (RemediationProgressing): the API server does not let Drover find out whether the control plane can spare the node; the
+	// message says which permission is missing.
+	ReasonQuorumUnknown = "ControlPlaneQuorumUnknown"
+	// ReasonLease (RemediationProgressing): another controller works on the node and has its lease; the message names the holder.
+	ReasonLease = "LeaseHeldByOther"
+	// ReasonBackoff (RemediationProgressing): replacements of the owner's Machines fail, too; the message says until when the next remediation is
+	// delayed.
+	ReasonBackoff = "BackingOff"
+	// ReasonLimited (RemediationProgressing): as many remediations are in flight as may be, or the last one started too short a time ago; the message
+	// has the numbers.
+	ReasonLimited = "RemediationLimited"
+	// ReasonBudget (RemediationProgressing): the budget of the NodeGroup of the node, or of the one that the Machine was to have, has no place, a
+	// window that does not exempt Remediation is closed, or spec.suspend is set; the message says why.
+	ReasonBudget = "WaitingForBudget"
+	// ReasonOlderCheck (RemediationProgressing): an older MachineHealthCheck selects the Machine, too, and remediates it.
+	ReasonOlderCheck = "LeftToOlder"
+	// ReasonNoController (RemediationProgressing): the Machine has no controller that would replace it, so it is not deleted.
+	ReasonNoController = "NoController"
+	// ReasonAuthority (RemediationProgressing): another API has the authority over the Machine.
+	ReasonAuthority = "AuthoritativeAPINotMachineAPI"
+	// ReasonUndecodable (RemediationProgressing): a field of the Machine has a value that cannot be decoded; the message names it.
+	ReasonUndecodable = "Undecodable"
+	// ReasonMachinePaused (RemediationProgressing): an annotation pauses the Machine.
+	ReasonMachinePaused = "MachinePaused"
+	// ReasonSkipped (RemediationProgressing): an annotation excludes the Machine from remediation.
+	ReasonSkipped = "SkippedByAnnotation"
+	// ReasonExclusive (SelectorExclusive=True): no other MachineHealthCheck selects one of these Machines.
 	ReasonExclusive = "NoOverlap"
-	ReasonOverlap   = "Overlapping"
-	ReasonPaused    = "PausedByAnnotation"
+	// ReasonOverlap (SelectorExclusive): another MachineHealthCheck selects one of these Machines; the message says which of the two remediates them.
+	ReasonOverlap = "Overlapping"
+	// ReasonPaused (Paused=True): an annotation pauses the MachineHealthCheck; otherwise the condition is absent.
+	ReasonPaused = "PausedByAnnotation"
 )
 
 // BlockedReasons are the reasons of Blocked, in the order in which a condition reports them: what needs attention first, what is intended last.
@@ -63,59 +102,6 @@ func severityOf(reason string) machinev1beta1.ConditionSeverity {
 		return machinev1beta1.ConditionSeverityInfo
 	}
 	return machinev1beta1.ConditionSeverityWarning
-}
-
-// ConditionDocs describes the conditions and their reasons.
-func ConditionDocs() []status.ConditionDoc {
-	const (
-		allowed     = string(machinev1beta1.RemediationAllowedCondition)
-		template    = string(machinev1beta1.ExternalRemediationTemplateAvailable)
-		request     = string(machinev1beta1.ExternalRemediationRequestAvailable)
-		progressing = string(ConditionProgressing)
-	)
-	return status.ConditionsOn("MachineHealthCheck", []status.ConditionDoc{
-		{Type: allowed, Reason: ReasonTooMany, When: "more Machines than maxUnhealthy are not healthy; True has no reason"},
-		{Type: allowed, Reason: ReasonInvalidLimit, When: "maxUnhealthy is invalid"},
-		{Type: allowed, Reason: ReasonInvalidLimits,
-			When: "the annotation " + MaxInFlightAnnotation + " or " + IntervalAnnotation + " is invalid"},
-		{Type: allowed, Reason: ReasonInvalidSelector, When: "the selector is invalid; no Machine is checked"},
-		{Type: template, Reason: ReasonNoTemplate, When: "the remediation template cannot be read; Drover tries again every minute"},
-		{Type: template, Reason: ReasonTemplateRefused, When: "Drover creates and deletes no remediation requests of this kind: machines.remediation." +
-			"templateKinds does not name it, it is not namespaced, or it is one of Kubernetes, OpenShift, the Cluster API or Drover"},
-		{Type: request, Reason: ReasonNoRequest,
-			When: "a remediation request cannot be created or deleted, or its kind cannot be listed; Drover tries again every minute"},
-		{Type: progressing, Reason: ReasonNothing, When: "True: no Machine needs remediation"},
-		{Type: progressing, Reason: ReasonRemediating, When: "True: Machines are being remediated, one after another, or externally"},
-		{Type: progressing, Reason: ReasonTooMany, When: "Machines need remediation, and RemediationAllowed is False"},
-		{Type: progressing, Reason: ReasonFailed,
-			When: "the API server denies the deletion or the annotation of a Machine, cannot list remediation requests that a limit or a budget counts, " +
-				"or does not answer; Drover tries again"},
-		{Type: progressing, Reason: ReasonNoTemplate, When: "a Machine waits for the remediation template"},
-		{Type: progressing, Reason: ReasonTemplateRefused, When: "a Machine needs remediation, and the kind of the remediation template is not allowed"},
-		{Type: progressing, Reason: ReasonNoRequest,
-			When: "the remediation request of a Machine cannot be created; also where one of the Machine's name exists that was not created for it"},
-		{Type: progressing, Reason: ReasonQuorum, When: "the control plane cannot spare the node now"},
-		{Type: progressing, Reason: ReasonQuorumUnknown,
-			When: "the API server does not let Drover find out whether the control plane can spare the node; the message says which permission is missing"},
-		{Type: progressing, Reason: ReasonLease, When: "another controller works on the node and has its lease; the message names the holder"},
-		{Type: progressing, Reason: ReasonBackoff,
-			When: "replacements of the owner's Machines fail, too; the message says until when the next remediation is delayed"},
-		{Type: progressing, Reason: ReasonLimited,
-			When: "as many remediations are in flight as may be, or the last one started too short a time ago; the message has the numbers"},
-		{Type: progressing, Reason: ReasonBudget,
-			When: "the budget of the NodeGroup of the node, or of the one that the Machine was to have, has no place, a window that does not exempt " +
-				"Remediation is closed, or spec.suspend is set; the message says why"},
-		{Type: progressing, Reason: ReasonOlderCheck, When: "an older MachineHealthCheck selects the Machine, too, and remediates it"},
-		{Type: progressing, Reason: ReasonNoController, When: "the Machine has no controller that would replace it, so it is not deleted"},
-		{Type: progressing, Reason: ReasonAuthority, When: "another API has the authority over the Machine"},
-		{Type: progressing, Reason: ReasonUndecodable, When: "a field of the Machine has a value that cannot be decoded; the message names it"},
-		{Type: progressing, Reason: ReasonMachinePaused, When: "an annotation pauses the Machine"},
-		{Type: progressing, Reason: ReasonSkipped, When: "an annotation excludes the Machine from remediation"},
-		{Type: string(ConditionExclusive), Reason: ReasonExclusive, When: "True: no other MachineHealthCheck selects one of these Machines"},
-		{Type: string(ConditionExclusive), Reason: ReasonOverlap, When: "another one does; the message says which of the two remediates them"},
-		{Type: string(ConditionPaused), Reason: ReasonPaused,
-			When: "True: an annotation pauses the MachineHealthCheck; otherwise the condition is absent"},
-	})
 }
 
 // FindCondition returns a condition of a list; the zero value for none.

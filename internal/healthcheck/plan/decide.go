@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/drover-io/drover/internal/bounded"
 	disruptionplan "github.com/drover-io/drover/internal/disruption/plan"
 	"github.com/drover-io/drover/internal/machineapi"
 	"github.com/drover-io/drover/internal/paused"
@@ -148,7 +149,7 @@ func Decide(in *Input) Decision {
 	for i := range in.Targets {
 		a := in.assess(&in.Targets[i])
 		d.Assessments[i] = a
-		d.Wake = earliest(d.Wake, a.Recheck)
+		d.Wake = bounded.Earliest(d.Wake, a.Recheck)
 		if a.Health == Healthy {
 			d.Healthy++
 		}
@@ -194,7 +195,7 @@ func (d *Decision) remediate(in *Input, older []string, failures map[types.UID]S
 			d.Remediations = append(d.Remediations, r)
 			continue
 		}
-		d.Wake = earliest(d.Wake, b.Until)
+		d.Wake = bounded.Earliest(d.Wake, b.Until)
 		d.Blocked = append(d.Blocked, b)
 	}
 	slices.SortStableFunc(d.Remediations, compareUrgency)

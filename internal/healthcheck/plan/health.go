@@ -120,7 +120,7 @@ func (in *Input) assessStart(t *Target) Assessment {
 func firstTransition(machine *machinev1beta1.Machine) time.Time {
 	first := time.Time{}
 	for i := range machine.Status.Conditions {
-		first = earliest(first, machine.Status.Conditions[i].LastTransitionTime.Time)
+		first = bounded.Earliest(first, machine.Status.Conditions[i].LastTransitionTime.Time)
 	}
 	return first
 }
@@ -143,7 +143,7 @@ func (in *Input) assessNode(node *corev1.Node) Assessment {
 			if a.Health == Healthy {
 				a.Health, a.Message, a.Since = Degraded, message, since
 			}
-			a.Recheck = earliest(a.Recheck, end.Add(Slack))
+			a.Recheck = bounded.Earliest(a.Recheck, end.Add(Slack))
 		}
 	}
 	return a
@@ -177,12 +177,4 @@ func PhaseOf(machine *machinev1beta1.Machine) string {
 func has(object metav1.Object, annotation string) bool {
 	_, ok := object.GetAnnotations()[annotation]
 	return ok
-}
-
-// earliest returns the earlier of two times; zero is none.
-func earliest(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
-	}
-	return a
 }

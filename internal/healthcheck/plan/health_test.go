@@ -166,14 +166,3 @@ func TestAssess_MessageOfFailedMachine(t *testing.T) {
 		t.Errorf("%q", a.Message)
 	}
 }
-
-func TestEarliest(t *testing.T) {
-	later := start.Add(time.Second)
-	for _, c := range []struct{ a, b, want time.Time }{
-		{time.Time{}, time.Time{}, time.Time{}}, {start, time.Time{}, start}, {time.Time{}, start, start}, {start, later, start}, {later, start, start},
-	} {
-		if got := earliest(c.a, c.b); got != c.want {
-			t.Errorf("of %s and %s: %s", c.a, c.b, got)
-		}
-	}
-}

@@ -4,7 +4,6 @@ import (
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 
 	"github.com/drover-io/drover/internal/machineapi"
-	"github.com/drover-io/drover/internal/status"
 )
 
 // Annotations of a Machine.
@@ -41,74 +40,66 @@ const (
 	ConditionPaused machinev1beta1.ConditionType = "Paused"
 )
 
-// Reasons of the conditions; those of the first group, and that of the hooks, are machine-api-operator's.
+// Reasons of the conditions. Constants of the API and AuthoritativeAPI... are machine-api-operator's.
 const (
+	// ReasonProviderError (InstanceExists=Unknown): the provider returns an error when it is asked for the instance.
 	ReasonProviderError = machinev1beta1.ErrorCheckingProviderReason
-	ReasonMissing       = machinev1beta1.InstanceMissingReason
-	ReasonNotCreated    = machinev1beta1.InstanceNotCreatedReason
-	ReasonHook          = machinev1beta1.MachineHookPresent
-	ReasonOtherAPI      = "AuthoritativeAPINotMachineAPI"
-	ReasonMachineAPI    = "AuthoritativeAPIMachineAPI"
-
-	ReasonNoProvider      = "NoProvider"
+	// ReasonMissing (InstanceExists): the instance existed and does not exist any more; the Machine is Failed.
+	ReasonMissing = machinev1beta1.InstanceMissingReason
+	// ReasonNotCreated (InstanceExists): there is no instance yet; the message has the provider's last error.
+	ReasonNotCreated = machinev1beta1.InstanceNotCreatedReason
+	// ReasonNoProvider (InstanceExists): no enabled provider serves the kind in spec.providerSpec.value.
+	ReasonNoProvider = "NoProvider"
+	// ReasonInvalid (InstanceExists): spec.providerSpec.value, which describes the instance, is missing.
+	ReasonInvalid = "InvalidConfiguration"
+	// ReasonInstanceDeleted (InstanceExists): the Machine is being deleted and its instance has been deleted; a finalizer of another controller keeps
+	// the Machine.
 	ReasonInstanceDeleted = "InstanceDeleted"
-	ReasonInvalid         = "InvalidConfiguration"
-	ReasonProvisioning    = "Provisioning"
-	ReasonAwaitingNode    = "AwaitingNode"
-	ReasonLinkConflict    = "NodeLinkConflict"
-	ReasonNotAdopted      = "NodeNotAdopted"
-	ReasonNodeNotFound    = "NodeNotFound"
-	ReasonNodeStarting    = "NodeStarting"
-	ReasonNodeNotReady    = "NodeNotReady"
-	ReasonFailed          = "Failed"
-	ReasonDeleting        = "Deleting"
-	ReasonPaused          = "Paused"
-
-	ReasonDraining         = "Draining"
-	ReasonLease            = "LeaseHeldByOther"
-	ReasonQuorum           = "ControlPlaneQuorum"
-	ReasonQuorumUnknown    = "ControlPlaneQuorumUnknown"
+	// ReasonHook (Drainable): a preDrain hook blocks the drain; the message has its name and owner.
+	//
+	// ReasonHook (Terminable): a preTerminate hook blocks the deletion of the instance; the message has its name and owner.
+	ReasonHook = machinev1beta1.MachineHookPresent
+	// ReasonDraining (Drained): the drain waits for pods; the message names them and says why they are left.
+	ReasonDraining = "Draining"
+	// ReasonLease (Drained): another controller holds the lease of the Node; the message says which, and until when.
+	//
+	// ReasonLease (Ready): the Node has been drained, and another controller holds its lease; the instance is deleted when the lease is released.
+	ReasonLease = "LeaseHeldByOther"
+	// ReasonLinkConflict (Drained): the Node of the Machine is ambiguous; the message says why.
+	//
+	// ReasonLinkConflict (Ready): the Node of the Machine is ambiguous; the message says why.
+	ReasonLinkConflict = "NodeLinkConflict"
+	// ReasonQuorum (Drained): the control plane cannot spare the Node now.
+	ReasonQuorum = "ControlPlaneQuorum"
+	// ReasonQuorumUnknown (Drained): the API server does not let Drover find out whether the control plane can spare the Node; the message says which
+	// permission is missing.
+	ReasonQuorumUnknown = "ControlPlaneQuorumUnknown"
+	// ReasonRecordUnreadable (Drained): the cordon record on the Node cannot be read.
 	ReasonRecordUnreadable = "RecordUnreadable"
-	ReasonDenied           = "Denied"
-	ReasonDrainTimeout     = "DrainTimeout"
+	// ReasonDenied (Drained): the API server denies the cordon of the Node.
+	ReasonDenied = "Denied"
+	// ReasonDrainTimeout (Drained): the drain has timed out; the instance is deleted with the pods that are left.
+	ReasonDrainTimeout = "DrainTimeout"
+	// ReasonOtherAPI (Paused=True): status.authoritativeAPI gives the authority over the Machine to another API.
+	ReasonOtherAPI = "AuthoritativeAPINotMachineAPI"
+	// ReasonMachineAPI (Paused=False): status.authoritativeAPI is MachineAPI.
+	ReasonMachineAPI = "AuthoritativeAPIMachineAPI"
+	// ReasonProvisioning (Ready): the instance does not exist yet; the message has the provider's last error.
+	ReasonProvisioning = "Provisioning"
+	// ReasonAwaitingNode (Ready): the instance exists and has not registered its Node yet.
+	ReasonAwaitingNode = "AwaitingNode"
+	// ReasonNotAdopted (Ready): the Machine may not adopt the Node with its providerID or address; the message says why.
+	ReasonNotAdopted = "NodeNotAdopted"
+	// ReasonNodeNotFound (Ready): the Node in status.nodeRef does not exist.
+	ReasonNodeNotFound = "NodeNotFound"
+	// ReasonNodeStarting (Ready): the Node has registered and has not been Ready yet.
+	ReasonNodeStarting = "NodeStarting"
+	// ReasonNodeNotReady (Ready): the Node is not Ready any more.
+	ReasonNodeNotReady = "NodeNotReady"
+	// ReasonFailed (Ready): the Machine is Failed and does not recover; delete it.
+	ReasonFailed = "Failed"
+	// ReasonDeleting (Ready): the Machine is being deleted.
+	ReasonDeleting = "Deleting"
+	// ReasonPaused (Ready): an annotation pauses the Machine.
+	ReasonPaused = "Paused"
 )
-
-// ConditionDocs describes the reasons.
-func ConditionDocs() []status.ConditionDoc {
-	docs := []status.ConditionDoc{}
-	add := func(kind machinev1beta1.ConditionType, reason, when string) {
-		docs = append(docs, status.ConditionDoc{On: "Machine", Type: string(kind), Reason: reason, When: when})
-	}
-	add(machinev1beta1.InstanceExistsCondition, ReasonProviderError, "Unknown: the provider returns an error when it is asked for the instance")
-	add(machinev1beta1.InstanceExistsCondition, ReasonMissing, "the instance existed and does not exist any more; the Machine is Failed")
-	add(machinev1beta1.InstanceExistsCondition, ReasonNotCreated, "there is no instance yet; the message has the provider's last error")
-	add(machinev1beta1.InstanceExistsCondition, ReasonNoProvider, "no enabled provider serves the kind in spec.providerSpec.value")
-	add(machinev1beta1.InstanceExistsCondition, ReasonInvalid, "spec.providerSpec.value, which describes the instance, is missing")
-	add(machinev1beta1.InstanceExistsCondition, ReasonInstanceDeleted,
-		"the Machine is being deleted and its instance has been deleted; a finalizer of another controller keeps the Machine")
-	add(machinev1beta1.MachineDrainable, ReasonHook, "a preDrain hook blocks the drain; the message has its name and owner")
-	add(machinev1beta1.MachineTerminable, ReasonHook, "a preTerminate hook blocks the deletion of the instance; the message has its name and owner")
-	add(ConditionDrained, ReasonDraining, "the drain waits for pods; the message names them and says why they are left")
-	add(ConditionDrained, ReasonLease, "another controller holds the lease of the Node; the message says which, and until when")
-	add(ConditionDrained, ReasonLinkConflict, "the Node of the Machine is ambiguous; the message says why")
-	add(ConditionDrained, ReasonQuorum, "the control plane cannot spare the Node now")
-	add(ConditionDrained, ReasonQuorumUnknown,
-		"the API server does not let Drover find out whether the control plane can spare the Node; the message says which permission is missing")
-	add(ConditionDrained, ReasonRecordUnreadable, "the cordon record on the Node cannot be read")
-	add(ConditionDrained, ReasonDenied, "the API server denies the cordon of the Node")
-	add(ConditionDrained, ReasonDrainTimeout, "the drain has timed out; the instance is deleted with the pods that are left")
-	add(ConditionPaused, ReasonOtherAPI, "True: status.authoritativeAPI gives the authority over the Machine to another API")
-	add(ConditionReady, ReasonProvisioning, "the instance does not exist yet; the message has the provider's last error")
-	add(ConditionReady, ReasonAwaitingNode, "the instance exists and has not registered its Node yet")
-	add(ConditionReady, ReasonLinkConflict, "the Node of the Machine is ambiguous; the message says why")
-	add(ConditionReady, ReasonNotAdopted, "the Machine may not adopt the Node with its providerID or address; the message says why")
-	add(ConditionReady, ReasonNodeNotFound, "the Node in status.nodeRef does not exist")
-	add(ConditionReady, ReasonNodeStarting, "the Node has registered and has not been Ready yet")
-	add(ConditionReady, ReasonNodeNotReady, "the Node is not Ready any more")
-	add(ConditionReady, ReasonFailed, "the Machine is Failed and does not recover; delete it")
-	add(ConditionReady, ReasonDeleting, "the Machine is being deleted")
-	add(ConditionReady, ReasonLease,
-		"the Node has been drained, and another controller holds its lease; the instance is deleted when the lease is released")
-	add(ConditionReady, ReasonPaused, "an annotation pauses the Machine")
-	return docs
-}

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/drover-io/drover/internal/bounded"
 	"github.com/drover-io/drover/internal/nodelink"
 	"github.com/drover-io/drover/internal/nodestate"
 	"github.com/drover-io/drover/provider"
@@ -192,7 +193,7 @@ func (in *Input) invalidLabels() Event {
 	var problems []string
 	for key, value := range labelsOf(instance) {
 		if !isLabelValue(value) {
-			problems = append(problems, fmt.Sprintf("%q is no value for label %s", shortened(value), key))
+			problems = append(problems, fmt.Sprintf("%q is no value for label %s", bounded.Beginning(value, 2*validation.LabelValueMaxLength), key))
 		}
 	}
 	if len(problems) == 0 {
@@ -200,14 +201,6 @@ func (in *Input) invalidLabels() Event {
 	}
 	slices.Sort(problems)
 	return Warning(EventInvalidLabel, strings.Join(problems, "; ")+"; the Machine does not get what the provider says there")
-}
-
-// shortened returns a text that fits into an event.
-func shortened(text string) string {
-	if len(text) > 2*validation.LabelValueMaxLength {
-		return text[:2*validation.LabelValueMaxLength] + "..."
-	}
-	return text
 }
 
 // isNew reports whether the Node of an instance that is recorded now is about to register.

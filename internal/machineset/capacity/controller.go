@@ -14,7 +14,6 @@ import (
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
@@ -104,13 +103,8 @@ var _ reconcile.Reconciler = (*Reconciler)(nil)
 // Reconcile has the annotations of a MachineSet say what its provider says.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	set := &machinev1beta1.MachineSet{}
-	if err := r.cache.Get(ctx, request.NamespacedName, set); err != nil {
-		if apierrors.IsNotFound(err) {
-			r.states.Forget(request.NamespacedName)
-			r.conflicts.Forget(request.NamespacedName)
-			return reconcile.Result{}, nil
-		}
-		return reconcile.Result{}, fmt.Errorf("reading MachineSet %s: %w", request, err)
+	if goesOn, result, err := controller.Begin(ctx, r.cache, request.NamespacedName, set, nil, r.states, r.conflicts); !goesOn {
+		return result, err
 	}
 	if set.DeletionTimestamp != nil || plan.AuthorityOf(set) != plan.MachineAPI || paused.By(set) != "" {
 		return reconcile.Result{}, nil

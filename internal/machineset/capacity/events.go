@@ -1,12 +1,9 @@
 package capacity
 
-import (
-	corev1 "k8s.io/api/core/v1"
+import ()
 
-	"github.com/drover-io/drover/internal/status"
-)
-
-// EventFailed is the reason of the event of a MachineSet whose annotations cannot be set. It is machine-api-operator's.
+// EventFailed (Warning on MachineSet): the provider does not know what the Nodes of the MachineSet will have, so that the annotations for
+// cluster-autoscaler stay as they are; once until the reason changes; for errors that pass not before the third.
 const EventFailed = "FailedUpdate"
 
 // messageUnknown is machine-api-operator's text:
@@ -15,10 +12,3 @@ const messageUnknown = "Failed to set autoscaling from zero annotations, instanc
 
 // messageFailed is followed by the provider's error.
 const messageFailed = "Failed to set autoscaling from zero annotations: "
-
-// Events describes every event of the controller.
-var Events = []status.EventDoc{
-	{Reason: EventFailed, Type: corev1.EventTypeWarning, On: "MachineSet",
-		When: "the provider does not know what the Nodes of the MachineSet will have, so that the annotations for cluster-autoscaler stay as they are; " +
-			"once until the reason changes; for errors that pass not before the third"},
-}

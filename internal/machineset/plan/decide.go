@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/drover-io/drover/internal/bounded"
 	"github.com/drover-io/drover/internal/machineapi"
 )
 
@@ -185,11 +186,7 @@ func (d *Decision) shrink(in Input, by int) {
 	}
 }
 
-func (d *Decision) wakeAt(at time.Time) {
-	if d.Wake.IsZero() || at.Before(d.Wake) {
-		d.Wake = at
-	}
-}
+func (d *Decision) wakeAt(at time.Time) { d.Wake = bounded.Earliest(d.Wake, at) }
 
 func byName(a, b *machinev1beta1.Machine) int { return cmp.Compare(a.Name, b.Name) }
 

@@ -21,7 +21,7 @@ const CreateError machinev1beta1.MachineSetStatusError = ReasonCreateError
 const (
 	// maxSelector is how long status.labelSelector may be; the API server rejects a status with a longer one.
 	maxSelector = 4096
-	// maxNamed is how many Machines a message names, maxText how much it says about each.
+	// maxNamed is how many Machines a message names, maxText how many bytes it has about each.
 	maxNamed, maxText = 3, 200
 )
 
@@ -67,19 +67,12 @@ func fault(machine *machinev1beta1.Machine) string {
 		parts = append(parts, string(*reason))
 	}
 	if message := machine.Status.ErrorMessage; message != nil && *message != "" {
-		parts = append(parts, shorten(*message))
+		parts = append(parts, bounded.Beginning(*message, maxText))
 	}
 	if len(parts) == 0 {
 		return ""
 	}
 	return " (" + strings.Join(parts, ": ") + ")"
-}
-
-func shorten(text string) string {
-	if runes := []rune(text); len(runes) > maxText {
-		return string(runes[:maxText]) + "..."
-	}
-	return text
 }
 
 // Failure is why something cannot be done now. Reason is one of the reasons of the conditions.

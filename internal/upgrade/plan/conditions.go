@@ -23,52 +23,69 @@ const (
 	ConditionNodes     = "NodeUpgrade"
 )
 
-// Kinds that have the conditions.
+// Reasons of the conditions, as the openshift-node-upgrade-mutex-operator has them.
 const (
-	onRuleAndTarget = "MutexRule, MutexTarget"
-	onTarget        = "MutexTarget"
-	onRun           = "MutexRunConfig"
+	// ReasonValid (ValidConfig=True): the API server accepts the rule's Jobs; of a MutexTarget: its MachineConfigPools exist.
+	ReasonValid = "ValidConfig"
+	// ReasonInvalid (ValidConfig=False): the API server rejects a Job, or a MachineConfigPool does not exist; the message says which.
+	ReasonInvalid = "InvalidConfig"
+	// ReasonGathered (NodeListGathered=True): the status lists the nodes of the MutexTarget's MachineConfigPools.
+	ReasonGathered = "MachineConfigPoolFetchSucceeded"
+	// ReasonNotGathered (NodeListGathered=False): a MachineConfigPool does not exist, and the list is empty.
+	ReasonNotGathered = "MachineConfigPoolFetchFailed"
+	// ReasonValidated (ConfigValidated=True): the run's rules, targets and canary exist and are valid.
+	ReasonValidated = "FetchSucceeded"
+	// ReasonNotValidated (ConfigValidated=False): a rule, a target or the canary does not exist or is invalid; the message says which and why.
+	ReasonNotValidated = "FetchFailed"
+	// ReasonChecked (UpgradeChecked=True): the desired version and the versions of the nodes are known.
+	ReasonChecked = "CheckSucceeded"
+	// ReasonNotChecked (UpgradeChecked=False): the desired version or that of a node is not known.
+	ReasonNotChecked = "CheckFailed"
+	// ReasonAvailable (UpgradeAvailable=True): nodes of the targets have another version than the desired one.
+	ReasonAvailable = "UpgradeAvailable"
+	// ReasonNotAvailable (UpgradeAvailable=False): all nodes have the desired version, or it is not known.
+	ReasonNotAvailable = "UpgradeUnavailable"
+	// ReasonReady (UpgradeReady=True): the control plane has the desired version, so that nodes may be started; the message names those that have to
+	// wait, and says for what.
+	ReasonReady = "UpgradeReady"
+	// ReasonNotReady (UpgradeReady=False): the control plane does not have the desired version yet.
+	ReasonNotReady = "UpgradeNotReady"
+	// ReasonPaused (TargetPoolsPaused=True): the targets are reserved and paused.
+	ReasonPaused = "Paused"
+	// ReasonNotPaused (TargetPoolsPaused=False): another run has reserved a target, or the targets have been restored.
+	ReasonNotPaused = "NotPaused"
+	// ReasonApplied (MutexRulesApplied=True): the nodes have the labels of the rules.
+	ReasonApplied = "ApplySucceeded"
+	// ReasonNotApplied (MutexRulesApplied=False): a node cannot be labeled; the message says why.
+	ReasonNotApplied = "ApplyFailed"
+	// ReasonMCPs (MCPUpdated=True): the selectors of the MachineConfigPools separate waiting from released nodes.
+	ReasonMCPs = "UpdateSucceeded"
+	// ReasonMCPsFailed (MCPUpdated=False): a MachineConfigPool cannot be changed; the message says why.
+	ReasonMCPsFailed = "UpdateFailed"
+	// ReasonJobs (JobRun=True): no Job has failed; the message names those that run.
+	ReasonJobs = "JobRunSucceeded"
+	// ReasonJobsFailed (JobRun=False): a Job has failed or takes too long.
+	ReasonJobsFailed = "JobRunFailed"
+	// ReasonNodes (NodeUpgrade=True): no upgrade of a node has failed; the message names those in progress.
+	ReasonNodes = "NodeUpgradeSucceeded"
+	// ReasonNodesFailed (NodeUpgrade=False): the upgrade of a node has failed or takes too long.
+	ReasonNodesFailed = "NodeUpgradeFailed"
 )
 
-// conditionDoc describes a condition: the kinds that have it, its reasons when it is True and False, and what that means.
-type conditionDoc struct{ on, kind, met, unmet, whenMet, whenUnmet string }
-
-// The reasons are those of the openshift-node-upgrade-mutex-operator, which has UpgradeAvailable only with the status False.
-var conditionDocs = []conditionDoc{
-	{onRuleAndTarget, ConditionValid, "ValidConfig", "InvalidConfig",
-		"the API server accepts the rule's Jobs; of a MutexTarget: its MachineConfigPools exist",
-		"it does not, or a MachineConfigPool does not exist; the message says which"},
-	{onTarget, ConditionGathered, "MachineConfigPoolFetchSucceeded", "MachineConfigPoolFetchFailed",
-		"the status lists the nodes of the MutexTarget's MachineConfigPools", "a MachineConfigPool does not exist, and the list is empty"},
-	{onRun, ConditionValidated, "FetchSucceeded", "FetchFailed",
-		"the run's rules, targets and canary exist and are valid", "one does not exist or is invalid; the message says which and why"},
-	{onRun, ConditionChecked, "CheckSucceeded", "CheckFailed",
-		"the desired version and the versions of the nodes are known", "the desired version or that of a node is not known"},
-	{onRun, ConditionAvailable, "UpgradeAvailable", "UpgradeUnavailable",
-		"nodes of the targets have another version than the desired one", "all nodes have the desired version, or it is not known"},
-	{onRun, ConditionReady, "UpgradeReady", "UpgradeNotReady",
-		"the control plane has the desired version, so that nodes may be started; the message names those that have to wait, and says for what",
-		"it does not have it yet"},
-	{onRun, ConditionPaused, "Paused", "NotPaused",
-		"the targets are reserved and paused", "another run has reserved one of them, or they have been restored"},
-	{onRun, ConditionApplied, "ApplySucceeded", "ApplyFailed",
-		"the nodes have the labels of the rules", "a node cannot be labeled; the message says why"},
-	{onRun, ConditionMCPs, "UpdateSucceeded", "UpdateFailed",
-		"the selectors of the MachineConfigPools separate waiting from released nodes", "a MachineConfigPool cannot be changed; the message says why"},
-	{onRun, ConditionJobs, "JobRunSucceeded", "JobRunFailed",
-		"no Job has failed; the message names those that run", "a Job has failed or takes too long"},
-	{onRun, ConditionNodes, "NodeUpgradeSucceeded", "NodeUpgradeFailed",
-		"no upgrade of a node has failed; the message names those in progress", "the upgrade of a node has failed or takes too long"},
-}
-
-// ConditionDocs describes the conditions, in the order in which a run gets them.
-func ConditionDocs() []status.ConditionDoc {
-	var docs []status.ConditionDoc
-	for _, c := range conditionDocs {
-		docs = append(docs, status.ConditionDoc{On: c.on, Type: c.kind, Reason: c.met, When: "True: " + c.whenMet},
-			status.ConditionDoc{On: c.on, Type: c.kind, Reason: c.unmet, When: "False: " + c.whenUnmet})
-	}
-	return docs
+// reasons are the reasons of each condition when it is True and False. The openshift-node-upgrade-mutex-operator has UpgradeAvailable only with the
+// status False.
+var reasons = []struct{ condition, met, unmet string }{
+	{ConditionValid, ReasonValid, ReasonInvalid},
+	{ConditionGathered, ReasonGathered, ReasonNotGathered},
+	{ConditionValidated, ReasonValidated, ReasonNotValidated},
+	{ConditionChecked, ReasonChecked, ReasonNotChecked},
+	{ConditionAvailable, ReasonAvailable, ReasonNotAvailable},
+	{ConditionReady, ReasonReady, ReasonNotReady},
+	{ConditionPaused, ReasonPaused, ReasonNotPaused},
+	{ConditionApplied, ReasonApplied, ReasonNotApplied},
+	{ConditionMCPs, ReasonMCPs, ReasonMCPsFailed},
+	{ConditionJobs, ReasonJobs, ReasonJobsFailed},
+	{ConditionNodes, ReasonNodes, ReasonNodesFailed},
 }
 
 // Conditions are those that a reconciliation has determined, by type. Others stay as they are.
@@ -84,17 +101,17 @@ func (c Conditions) Set(kind string, met bool, message string) { c[kind] = condi
 
 // ApplyTo writes the conditions to those of an object.
 func (c Conditions) ApplyTo(all *[]metav1.Condition, generation int64, now metav1.Time) {
-	for _, doc := range conditionDocs {
-		determined, found := c[doc.kind]
+	for _, reason := range reasons {
+		determined, found := c[reason.condition]
 		if !found {
 			continue
 		}
 		condition := metav1.Condition{
-			Type: doc.kind, Status: metav1.ConditionFalse, Reason: doc.unmet, Message: status.Shorten(determined.message, status.MaxMessage),
+			Type: reason.condition, Status: metav1.ConditionFalse, Reason: reason.unmet, Message: status.Shorten(determined.message, status.MaxMessage),
 			ObservedGeneration: generation, LastTransitionTime: now,
 		}
 		if determined.met {
-			condition.Status, condition.Reason = metav1.ConditionTrue, doc.met
+			condition.Status, condition.Reason = metav1.ConditionTrue, reason.met
 		}
 		meta.SetStatusCondition(all, condition)
 	}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/drover-io/drover/api/mutex/v1alpha1"
+	"github.com/drover-io/drover/internal/bounded"
 )
 
 // ClusterVersion is the name of the one ClusterVersion.
@@ -128,11 +129,7 @@ type Run struct {
 	unlabeled []*corev1.Node
 }
 
-func (r *Run) wakeAt(at time.Time) {
-	if !at.IsZero() && (r.Wake.IsZero() || at.Before(r.Wake)) {
-		r.Wake = at
-	}
-}
+func (r *Run) wakeAt(at time.Time) { r.Wake = bounded.Earliest(r.Wake, at) }
 
 // NeedsRestore reports whether the run has changed anything that it has not restored.
 func (r *Run) NeedsRestore() bool {

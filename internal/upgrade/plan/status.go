@@ -218,11 +218,7 @@ func (out *Report) addWaiting(steps []Step) {
 	if len(names) == 0 || !ready.met {
 		return
 	}
-	text := ready.message + "; nodes that have to wait: " + strings.Join(names, ", ")
-	if more > 0 {
-		text += fmt.Sprintf(", and %d more", more)
-	}
-	out.Conditions.Set(ConditionReady, true, text)
+	out.Conditions.Set(ConditionReady, true, ready.message+"; nodes that have to wait: "+status.NamesOf(names, len(names)+more))
 }
 
 // addNodeCondition determines a condition about nodes, once one of them has started.

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/drover-io/drover/api/mutex/v1alpha1"
+	"github.com/drover-io/drover/internal/bounded"
 )
 
 // Decision is what the nodes of a run need next.
@@ -283,7 +284,5 @@ func (d *Decision) add(step *Step) {
 	case inProgress(phase):
 		d.Current = append(d.Current, step.Status.Name)
 	}
-	if !step.Wake.IsZero() && (d.Wake.IsZero() || step.Wake.Before(d.Wake)) {
-		d.Wake = step.Wake
-	}
+	d.Wake = bounded.Earliest(d.Wake, step.Wake)
 }

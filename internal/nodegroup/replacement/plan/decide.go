@@ -348,8 +348,4 @@ func (d *decider) hasWork() bool {
 }
 
 // wake has the decision made again at a time; zero is never.
-func (d *decider) wake(at time.Time) {
-	if !at.IsZero() && (d.decision.Wake.IsZero() || at.Before(d.decision.Wake)) {
-		d.decision.Wake = at
-	}
-}
+func (d *decider) wake(at time.Time) { d.decision.Wake = bounded.Earliest(d.decision.Wake, at) }

@@ -11,9 +11,16 @@ import (
 
 // Reasons why Machines wait to be replaced, in addition to the reasons of windows and budgets.
 const (
+	// ReasonPaused (Progressing=False): Machines are outdated, and an annotation of the group pauses their replacement.
+	//
+	// ReasonPaused (Blocked=True): an annotation of the group pauses the replacement of its Machines.
+	ReasonPaused = "ReplacementPaused"
+	// ReasonNewMachineFailed (Blocked=True): a Machine that was created from the current template of its MachineSet has failed, or is not available
+	// within spec.replacement.progressDeadline; no further Machine is replaced until the template changes or a user resumes it.
 	ReasonNewMachineFailed = "NewMachineFailed"
+	// ReasonSurgeUnavailable (Blocked=True): machine-api-operator creates the Machines, so that old ones go before new ones are created; or the
+	// capability machines is off, and none is replaced.
 	ReasonSurgeUnavailable = "SurgeUnavailable"
-	ReasonPaused           = "ReplacementPaused"
 )
 
 // Report is what the status of a group says about replacement.

@@ -65,7 +65,7 @@ func NewCommand(options ...Option) *cobra.Command {
 	flags := config.AddFlags(command.Flags())
 	kubeconfig := command.Flags().String("kubeconfig", "", "kubeconfig file (default $KUBECONFIG, then the Pod's service account)")
 	command.RunE = func(command *cobra.Command, _ []string) error {
-		configuration, err := flags.Resolve(operator.Capabilities())
+		configuration, err := flags.Resolve(operator.CapabilityNames())
 		if err != nil {
 			return err
 		}

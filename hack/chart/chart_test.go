@@ -29,7 +29,7 @@ func TestEnumsAreTheOperators(t *testing.T) {
 				t.Fatalf("%s: %v", text, err)
 			}
 			// Another field may have to be set as well.
-			return len(config.Validate(parsed, operator.Capabilities()).Filter(func(err error) bool {
+			return len(config.Validate(parsed, operator.CapabilityNames()).Filter(func(err error) bool {
 				fault := &field.Error{}
 				return errors.As(err, &fault) && fault.Field != path
 			}))

@@ -17,7 +17,7 @@ import (
 	"github.com/drover-io/drover/internal/machineset"
 	"github.com/drover-io/drover/internal/maintenance"
 	"github.com/drover-io/drover/internal/metadata"
-	"github.com/drover-io/drover/internal/metadata/nodes"
+	"github.com/drover-io/drover/internal/metadata/grouplayer"
 	"github.com/drover-io/drover/internal/nodegroup"
 	"github.com/drover-io/drover/internal/nodegroup/replacement"
 	"github.com/drover-io/drover/internal/operator"
@@ -39,8 +39,8 @@ var capabilities = []capability{
 	{name: metadata.Name, metrics: []register{registers(metadata.NewMetrics)}, events: []string{"internal/metadata"}},
 	{
 		name:    nodegroup.Name,
-		metrics: []register{registers(nodegroup.NewMetrics), registers(replacement.NewMetrics), registers(nodes.NewMetrics)},
-		events:  []string{"internal/nodegroup", "internal/nodegroup/replacement", "internal/metadata/nodes"},
+		metrics: []register{registers(nodegroup.NewMetrics), registers(replacement.NewMetrics), registers(grouplayer.NewMetrics)},
+		events:  []string{"internal/nodegroup", "internal/nodegroup/replacement", "internal/metadata/grouplayer"},
 		conditions: []conditionSource{{
 			folders: []string{"internal/nodegroup/plan", "internal/rollout", "internal/nodegroup/replacement/plan", "internal/disruption/plan"},
 			kinds:   []conditionKind{{"NodeGroup", []string{"Ready", "Progressing", "Blocked", "Overlapping"}}},

@@ -15,9 +15,9 @@ func GuardedPatch(observed client.Object) client.Patch {
 	return client.MergeFromWithOptions(observed, client.MergeFromWithOptimisticLock{})
 }
 
-// PatchNode applies a JSON Patch, which has its guards in it, to a Node, and returns the new resourceVersion. Of the answer only the metadata is
+// PatchCordon applies a JSON Patch, which has its guards in it, to a Node, and returns the new resourceVersion. Of the answer only the metadata is
 // read.
-func PatchNode(ctx context.Context, writer client.Client, name string, patch []byte, owner client.FieldOwner) (version string, err error) {
+func PatchCordon(ctx context.Context, writer client.Client, name string, patch []byte, owner client.FieldOwner) (version string, err error) {
 	target := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	target.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Node"))
 	err = writer.Patch(ctx, target, client.RawPatch(types.JSONPatchType, patch), owner)

@@ -27,7 +27,7 @@ const (
 // changes returns a function that names something that a store lacks of what was written before the first page of a kind was listed. It fails when
 // neither the page nor a watch from the version of the store on shows all of that. A store has all changes of its kind until the version that it has
 // reached.
-func (b *Barrier) changes(
+func (b *LeaderBarrier) changes(
 	ctx context.Context, kind client.Object, store cache.Store, page *metav1.PartialObjectMetadataList,
 ) (missing func() string, err error) {
 	if page.Continue == "" {
@@ -49,7 +49,7 @@ func (b *Barrier) changes(
 }
 
 // lastChange returns the version of the last change of a kind after one version and until another one; the former if there is none.
-func (b *Barrier) lastChange(ctx context.Context, kind client.Object, from, until string) (string, error) {
+func (b *LeaderBarrier) lastChange(ctx context.Context, kind client.Object, from, until string) (string, error) {
 	if !Older(from, until) {
 		return "", fmt.Errorf("the cache is at version %q, the API server at %q, and they cannot be compared", from, until)
 	}

@@ -89,13 +89,13 @@ func (w *watched) watch(_ context.Context, list client.ObjectList, options ...cl
 }
 
 // barrier returns a barrier with a cache that has reached a version.
-func (w *watched) barrier(t *testing.T, version string) (*Barrier, cache.Store) {
+func (w *watched) barrier(t *testing.T, version string) (*LeaderBarrier, cache.Store) {
 	t.Helper()
 	store := storeWith(t)
 	if version != "" {
 		store.Bookmark(version)
 	}
-	return &Barrier{Cache: &storedInformer{informer: &stored{store: store}}, Live: NewLive(w, scheme.Scheme), Watch: w.watch}, store
+	return &LeaderBarrier{Cache: &storedInformer{informer: &stored{store: store}}, Live: NewLive(w, scheme.Scheme), Watch: w.watch}, store
 }
 
 func (w *watched) expect(t *testing.T, lists, watches int) {

@@ -51,7 +51,7 @@ func TestNextPage(t *testing.T) {
 		}
 	}
 	// Nor are many objects of tenants listed one after the other.
-	var barrier Barrier
+	var barrier LeaderBarrier
 	if nodes, pods := barrier.few(&corev1.Node{}), barrier.few(&corev1.Pod{}); nodes != fewTrusted || pods != fewObjects {
 		t.Errorf("up to %d Nodes and %d Pods are listed", nodes, pods)
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // compare lists a kind until its cache shows one of the lists.
-func (b *Barrier) compare(ctx context.Context, kind client.Object, store cache.Store, delays wait.DelayFunc) error {
+func (b *LeaderBarrier) compare(ctx context.Context, kind client.Object, store cache.Store, delays wait.DelayFunc) error {
 	for {
 		current, err := retry(ctx, delays, func(ctx context.Context) (*snapshot, error) { return b.list(ctx, kind) })
 		if err != nil {
@@ -35,7 +35,7 @@ type identity struct {
 	version string
 }
 
-func (b *Barrier) list(ctx context.Context, kind client.Object) (*snapshot, error) {
+func (b *LeaderBarrier) list(ctx context.Context, kind client.Object) (*snapshot, error) {
 	b.listing.Lock()
 	defer b.listing.Unlock()
 	s := &snapshot{objects: map[types.NamespacedName]identity{}}

@@ -101,7 +101,7 @@ func (rc *reconciliation) mayStart(current *snapshot, tried map[types.UID]bool, 
 			inFlight++
 		}
 	}
-	return inFlight < rc.options.MaxInFlight
+	return inFlight < rc.options.MaxUnseenStarts
 }
 
 // next returns the first remediation that has not been tried and exceeds no limit; nil for none.

@@ -65,7 +65,7 @@ func newBudgetFixture(t *testing.T, kinds string, most int32) *fixture {
 	t.Helper()
 	group := &v1alpha1.NodeGroup{ObjectMeta: metav1.ObjectMeta{Name: "workers", UID: "workers"}}
 	group.Spec.Disruption = &v1alpha1.Disruption{Remediation: &v1alpha1.RemediationPace{MaxInFlight: new(intstr.FromInt32(most))}}
-	s := newFixture(t, Options{MaxInFlight: 5, Leases: &nodelease.Leases{Holder: holder}}, append(newObjects(kinds), group)...)
+	s := newFixture(t, Options{MaxUnseenStarts: 5, Leases: &nodelease.Leases{Holder: holder}}, append(newObjects(kinds), group)...)
 	s.withBudgets()
 	return s
 }

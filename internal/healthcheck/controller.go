@@ -44,8 +44,8 @@ const (
 type Options struct {
 	// Workers is how many MachineHealthChecks are reconciled at once; less than one counts as one.
 	Workers int
-	// MaxInFlight is how many remediations of one MachineHealthCheck may start before the cache shows them; less than one counts as one.
-	MaxInFlight int
+	// MaxUnseenStarts is how many remediations of one MachineHealthCheck may start before the cache shows them; less than one counts as one.
+	MaxUnseenStarts int
 	// Limits limit the remediations of MachineHealthChecks that do not limit them themselves.
 	Limits plan.Limits
 	// TemplateKinds are the kinds of remediation templates that may be used, written Kind.group. Requests of no other kind are created, listed or
@@ -103,7 +103,7 @@ func NewReconciler(
 	} else {
 		options.Live = cache
 	}
-	options.MaxInFlight, options.Absent = max(options.MaxInFlight, 1), cmp.Or(options.Absent, &Absent{})
+	options.MaxUnseenStarts, options.Absent = max(options.MaxUnseenStarts, 1), cmp.Or(options.Absent, &Absent{})
 	r := &Reconciler{
 		cache: cache, writer: writer, recorder: recorder, metrics: metrics, options: options, clock: options.Clock,
 		versions: expectations.NewObjects(live, options.Clock),

@@ -238,7 +238,7 @@ func TestReconcile_RandomMaxInFlight(t *testing.T) {
 					machine.Labels = map[string]string{"pool": "b"}
 				}
 			}
-			c := &limitedRun{randomRun: randomRun{fixture: newFixture(t, Options{MaxInFlight: 3}, objects...), Rand: random}, replicas: 6, reached: 6}
+			c := &limitedRun{randomRun: randomRun{fixture: newFixture(t, Options{MaxUnseenStarts: 3}, objects...), Rand: random}, replicas: 6, reached: 6}
 			var story []string
 			for range 100 {
 				story = append(story, c.step())

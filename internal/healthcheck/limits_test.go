@@ -51,7 +51,7 @@ func (s *fixture) create(objects ...client.Object) {
 }
 
 func TestReconcile_MaxInFlight(t *testing.T) {
-	s := newFixture(t, Options{MaxInFlight: 5}, append(newObjects("uuuuww", maxInFlight("2")), newSet(6))...)
+	s := newFixture(t, Options{MaxUnseenStarts: 5}, append(newObjects("uuuuww", maxInFlight("2")), newSet(6))...)
 	names := []string{"m0", "m1", "m2", "m3", "m4", "m5"}
 	result := s.mustReconcile("c", "delete Machine/m0, delete Machine/m1, "+statusC)
 	if result.RequeueAfter != 30*time.Second {
@@ -101,7 +101,7 @@ func TestReconcile_MaxInFlight(t *testing.T) {
 
 // Without the annotation, the configuration counts; both are percentages of the Machines that the MachineHealthCheck selects.
 func TestReconcile_MaxInFlightOfConfiguration(t *testing.T) {
-	options := Options{MaxInFlight: 5, Limits: plan.Limits{MaxInFlight: new(intstr.FromString("30%"))}}
+	options := Options{MaxUnseenStarts: 5, Limits: plan.Limits{MaxInFlight: new(intstr.FromString("30%"))}}
 	for annotation, want := range map[string]int{"": 2, "50%": 3, "100%": 4} {
 		objects := append(newObjects("uuuuww"), newSet(6))
 		if annotation != "" {
@@ -213,7 +213,7 @@ func TestReconcile_LimitAndLease(t *testing.T) {
 }
 
 func TestReconcile_Interval(t *testing.T) {
-	s := newFixture(t, Options{MaxInFlight: 5}, append(newObjects("uuuw", annotated(plan.IntervalAnnotation, "5m")), newSet(4))...)
+	s := newFixture(t, Options{MaxUnseenStarts: 5}, append(newObjects("uuuw", annotated(plan.IntervalAnnotation, "5m")), newSet(4))...)
 	if result := s.mustReconcile("c", "delete Machine/m0, "+statusC); result.RequeueAfter != 30*time.Second {
 		t.Errorf("requeues after %s", result.RequeueAfter)
 	}

@@ -200,7 +200,7 @@ func TestReconcile_Random(t *testing.T) {
 		t.Run(fmt.Sprintf("DROVER_TEST_SEED=%d", seed), func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 1))
 			inFlight := 1 + random.IntN(2)
-			options := Options{MaxInFlight: inFlight, Leases: &nodelease.Leases{Holder: holder}}
+			options := Options{MaxUnseenStarts: inFlight, Leases: &nodelease.Leases{Holder: holder}}
 			c := &randomRun{fixture: newFixture(t, options, newObjects("wwwww", limit("60%"))...), Rand: random}
 			var story []string
 			for range 60 {

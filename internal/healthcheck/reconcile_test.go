@@ -252,7 +252,7 @@ func TestRemediate_OneInFlight(t *testing.T) {
 }
 
 func TestRemediate_SeveralInFlight(t *testing.T) {
-	s := newFixture(t, Options{MaxInFlight: 3}, newObjects("uuuuuww")...)
+	s := newFixture(t, Options{MaxUnseenStarts: 3}, newObjects("uuuuuww")...)
 	s.pauseCache()
 	s.mustReconcile("c", "delete Machine/m0, delete Machine/m1, delete Machine/m2, "+statusC)
 	s.resumeCache()

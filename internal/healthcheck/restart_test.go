@@ -210,7 +210,7 @@ func TestReconcile_CacheFails(t *testing.T) {
 
 // If a read fails between two remediations, the status follows the decision before that read.
 func TestRemediate_CacheFailsBetween(t *testing.T) {
-	s := newFixture(t, Options{MaxInFlight: 2}, newObjects("uuw")...)
+	s := newFixture(t, Options{MaxUnseenStarts: 2}, newObjects("uuw")...)
 	s.cache.Reader = &failingCache{Reader: s.client, after: 1}
 	if _, writes, err := s.reconcile("c"); err == nil || writes != "delete Machine/m0, "+statusC {
 		t.Errorf("wrote %s, error %v", writes, err)

@@ -84,7 +84,7 @@ func TestRun(t *testing.T) {
 
 func TestNewReconciler_Defaults(t *testing.T) {
 	r := NewReconciler(&cache{}, nil, nil, nil, Options{})
-	if r.options.MaxInFlight != 1 || r.options.Live != r.cache || r.clock == nil || r.clock.Since(r.startTime) > time.Minute {
+	if r.options.MaxUnseenStarts != 1 || r.options.Live != r.cache || r.clock == nil || r.clock.Since(r.startTime) > time.Minute {
 		t.Errorf("%+v", r.options)
 	}
 }

@@ -76,7 +76,7 @@ func (rc *reconciliation) cordon(ctx context.Context, in *plan.Input, record *dr
 	if err != nil || change.Patch == nil {
 		return change.Record, nil, err
 	}
-	_, err = controller.PatchNode(ctx, rc.Writer, node.Name, change.Patch, fieldOwner)
+	_, err = controller.PatchCordon(ctx, rc.Writer, node.Name, change.Patch, fieldOwner)
 	switch status.Classify(err) {
 	case status.OK:
 		return change.Record, nil, nil

@@ -124,7 +124,7 @@ func (r *Reconciler) undo(ctx context.Context, node *corev1.Node, current *drain
 	if err != nil || change.Patch == nil {
 		return err
 	}
-	_, err = controller.PatchNode(ctx, r.Writer, node.Name, change.Patch, fieldOwner)
+	_, err = controller.PatchCordon(ctx, r.Writer, node.Name, change.Patch, fieldOwner)
 	switch status.Classify(err) {
 	case status.OK:
 		log.FromContext(ctx).Info("released a Node: the Machine that cordoned it is gone", "node", node.Name, "undone", change.Parts)

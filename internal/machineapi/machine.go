@@ -21,27 +21,17 @@ const (
 	RequestedAnnotation = "drover.dev/remediation-requested-at"
 )
 
-// ReplacementMark is the value of DeleteAnnotation that Drover sets right before it deletes a Machine that a NodeGroup replaces. Users and
-// cluster-autoscaler set any other one.
-const ReplacementMark = "drover.dev/replaced"
-
 // IsMarked reports whether an annotation marks a Machine as the next to delete. An annotation without a value counts, too: machine-api-operator
 // ignores it, and deletes another Machine.
 func IsMarked(machine *machinev1beta1.Machine) bool {
-	return IsMarkedByOthers(machine) || HasReplacementMark(machine)
+	return IsMarkedByOthers(machine) || HasDeletionMark(machine)
 }
 
 // IsMarkedByOthers reports whether another writer than Drover marks a Machine as the next to delete.
 func IsMarkedByOthers(machine *machinev1beta1.Machine) bool {
 	value, now := machine.Annotations[DeleteAnnotation]
 	_, before := machine.Annotations[OldDeleteAnnotation]
-	return now && value != ReplacementMark || before
-}
-
-// HasReplacementMark reports whether Drover marks a Machine as the next to delete. If the deletion did not follow, the mark means nothing once the
-// Machine is not to be replaced any more.
-func HasReplacementMark(machine *machinev1beta1.Machine) bool {
-	return machine.Annotations[DeleteAnnotation] == ReplacementMark
+	return now && value != DeletionMark || before
 }
 
 // HasFailed reports whether a Machine has an error, or is in the phase Failed.

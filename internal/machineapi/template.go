@@ -12,17 +12,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Annotations for finding and replacing outdated Machines.
+// Annotations for finding outdated Machines.
 const (
 	// TemplateHashAnnotation identifies the template that Drover has created a Machine from.
 	TemplateHashAnnotation = "drover.dev/template-hash"
 	// RestartedAtAnnotation is set by users on the template of a MachineSet: another value makes all of its Machines outdated.
 	RestartedAtAnnotation = "drover.dev/restartedAt"
-	// ReplacingAnnotation marks an outdated Machine that is to be replaced next. It does not count for its MachineSet any more, so that the new Machine
-	// is created while it still works. Drover sets and removes it.
-	ReplacingAnnotation = "drover.dev/replacing"
-	// SkipReplacementAnnotation is set by users on a Machine that is not to be replaced.
-	SkipReplacementAnnotation = "drover.dev/skip-replacement"
 )
 
 // hashVersion says how a hash was computed. Hashes of other versions are not compared.

@@ -98,7 +98,7 @@ func sameMachines(live []metav1.PartialObjectMetadata, members []plan.Member) bo
 func sameMarks(ctx context.Context, live []metav1.PartialObjectMetadata, members []plan.Member) bool {
 	type marks struct{ others, replacement bool }
 	of := func(machine *machinev1beta1.Machine) marks {
-		return marks{machineapi.IsMarkedByOthers(machine), machineapi.HasReplacementMark(machine)}
+		return marks{machineapi.IsMarkedByOthers(machine), machineapi.HasDeletionMark(machine)}
 	}
 	marked := map[types.UID]marks{}
 	for i := range live {

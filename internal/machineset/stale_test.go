@@ -203,7 +203,7 @@ func (w *world) advance(to int) {
 	w.show(w.past[to])
 }
 
-// crash starts a new process. Its caches have caught up before it begins (expectations.Barrier).
+// crash starts a new process. Its caches have caught up before it begins (expectations.LeaderBarrier).
 func (w *world) crash() {
 	w.advance(len(w.past) - 1)
 	if w.versioned {

@@ -359,7 +359,7 @@ func (rc *reconciliation) patchNode(ctx context.Context, node *corev1.Node, patc
 	if patch == nil {
 		return nil
 	}
-	version, err := controller.PatchNode(ctx, rc.Writer, node.Name, patch, fieldOwner)
+	version, err := controller.PatchCordon(ctx, rc.Writer, node.Name, patch, fieldOwner)
 	if err == nil {
 		rc.Nodes.Expect(string(node.UID), expectations.Write{Version: version})
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/drover-io/drover/internal/apitest"
 	"github.com/drover-io/drover/internal/apitest/builder"
 	"github.com/drover-io/drover/internal/controller"
-	"github.com/drover-io/drover/internal/metadata/nodes"
+	"github.com/drover-io/drover/internal/metadata/grouplayer"
 	"github.com/drover-io/drover/internal/metadata/pace"
 	"github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/ownership"
@@ -202,7 +202,7 @@ func TestSend_RunEnds(t *testing.T) {
 		t.Errorf("error %v, patches %v", err, s.patches)
 	}
 	next := NewReconciler(s.client, s.client, s.events, s.metrics, Options{
-		Templates: true, Clock: s.clock, Memory: &nodes.Memory{Versions: s.versions, Contention: s.contention},
+		Templates: true, Clock: s.clock, Memory: &grouplayer.Memory{Versions: s.versions, Contention: s.contention},
 	})
 	node := builder.Node("n1")
 	s.read(t, node)

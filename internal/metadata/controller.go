@@ -19,7 +19,7 @@ import (
 	"github.com/drover-io/drover/internal/controller"
 	"github.com/drover-io/drover/internal/expectations"
 	"github.com/drover-io/drover/internal/machineapi"
-	"github.com/drover-io/drover/internal/metadata/nodes"
+	"github.com/drover-io/drover/internal/metadata/grouplayer"
 	"github.com/drover-io/drover/internal/metadata/pace"
 	"github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/ownership"
@@ -38,7 +38,7 @@ type Options struct {
 	// Templates reports whether Machines and Nodes get what MachineSets declare: Machines are served, and the capability metadata is on.
 	Templates bool
 	// Groups decides what Nodes get from their NodeGroups; nil where there are none.
-	Groups *nodes.Layer
+	Groups *grouplayer.Layer
 	// Workers is how many Machines are reconciled at once; less than one counts as one.
 	Workers int
 	// Limiter bounds the rate of writes; nil for no bound.
@@ -59,13 +59,13 @@ type Options struct {
 	// Clock returns the time; nil is the real clock.
 	Clock clock.PassiveClock
 	// Memory is what Drover remembers of its writes; Groups has the same one. Nil is a new one.
-	Memory *nodes.Memory
+	Memory *grouplayer.Memory
 }
 
 // Reconciler reconciles Nodes, and Machines without one.
 type Reconciler struct {
 	templates   bool
-	groups      *nodes.Layer
+	groups      *grouplayer.Layer
 	cache       client.Reader
 	writer      client.Writer
 	recorder    record.EventRecorder
@@ -117,7 +117,7 @@ func NewReconciler(cache client.Reader, writer client.Writer, recorder record.Ev
 	case r.groups != nil:
 		options.Memory = r.groups.Memory
 	case options.Memory == nil:
-		options.Memory = nodes.NewMemory(nil, options.Clock)
+		options.Memory = grouplayer.NewMemory(nil, options.Clock)
 	}
 	r.versions, r.contention = options.Memory.Versions, options.Memory.Contention
 	if rollout := options.Rollout; rollout != nil {
@@ -190,7 +190,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	var observed *nodes.Observation
+	var observed *grouplayer.Observation
 	if r.groups != nil {
 		observed = r.groups.Observe(ctx, request.Name, on.node)
 		on.groupLayer = observed.GroupLayer
@@ -199,7 +199,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	works, err := r.beginMachines(ctx, &on)
 	results.add(reconcile.Result{}, err)
 	of, inSet := writerOf(works)
-	var group *nodes.Work
+	var group *grouplayer.Work
 	if r.groups != nil {
 		group = r.groups.Begin(ctx, observed, of != nil)
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/drover-io/drover/internal/apitest"
 	"github.com/drover-io/drover/internal/apitest/builder"
 	groupmembers "github.com/drover-io/drover/internal/members"
-	"github.com/drover-io/drover/internal/metadata/nodes"
+	"github.com/drover-io/drover/internal/metadata/grouplayer"
 	"github.com/drover-io/drover/internal/metadata/pace"
 	"github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/ownership"
@@ -53,15 +53,15 @@ func newLayered(t *testing.T, group *v1alpha1.NodeGroup, denied string) (*fixtur
 // serveGroups adds the layer of NodeGroups.
 func (s *fixture) serveGroups(t *testing.T) *gate.Gate {
 	t.Helper()
-	metrics, err := nodes.NewMetrics(prometheus.NewRegistry())
+	metrics, err := grouplayer.NewMetrics(prometheus.NewRegistry())
 	if err != nil {
 		t.Fatal(err)
 	}
 	served := func() bool { return true }
-	s.groups = nodes.NewLayer(nodes.Dependencies{
+	s.groups = grouplayer.NewLayer(grouplayer.Dependencies{
 		Cache: s.client, Recorder: s.events, Clock: s.clock, Metrics: metrics, Finder: groupmembers.NewFinder(s.client, served),
 		Gate: &gate.Gate{},
-	}, nodes.Options{Limiter: pace.NewLimiter(0, 0), Protected: ownership.DefaultProtected(), Machines: served})
+	}, grouplayer.Options{Limiter: pace.NewLimiter(0, 0), Protected: ownership.DefaultProtected(), Machines: served})
 	s.versions, s.contention = s.groups.Memory.Versions, s.groups.Memory.Contention
 	return s.groups.Gate
 }

@@ -195,7 +195,7 @@ func TestMachineToRequests(t *testing.T) {
 	}{
 		"its MachineSet has a group": {groups: []client.Object{newReplacing()}, machine: unmarked, want: "[/gpu]"},
 		"no group":                   {machine: unmarked, want: "[]"},
-		"no group any more, it is marked as the next to be deleted": {machine: markedAs(machineapi.ReplacementMark), want: "[machines/a]"},
+		"no group any more, it is marked as the next to be deleted": {machine: markedAs(machineapi.DeletionMark), want: "[machines/a]"},
 		"no group any more, it is marked as being replaced":         {machine: replacing, want: "[machines/a]"},
 		"no group, a user has marked it":                            {machine: markedAs("true"), want: "[]"},
 	} {

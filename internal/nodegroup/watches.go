@@ -215,7 +215,7 @@ func (r *Reconciler) machineToRequests(ctx context.Context, machine *machinev1be
 		return nil
 	}
 	_, replacing := machine.Annotations[machineapi.ReplacingAnnotation]
-	isMarked := replacing || machineapi.HasReplacementMark(machine)
+	isMarked := replacing || machineapi.HasDeletionMark(machine)
 	return slices.DeleteFunc(r.setToRequests(ctx, set), func(request reconcile.Request) bool { return request.Namespace != "" && !isMarked })
 }
 

@@ -18,7 +18,7 @@ import (
 	"github.com/drover-io/drover/internal/drain/engine"
 	"github.com/drover-io/drover/internal/expectations"
 	"github.com/drover-io/drover/internal/healthcheck"
-	"github.com/drover-io/drover/internal/metadata/nodes"
+	"github.com/drover-io/drover/internal/metadata/grouplayer"
 	"github.com/drover-io/drover/internal/metadata/pace"
 	"github.com/drover-io/drover/internal/nodelease"
 	"github.com/drover-io/drover/internal/pages"
@@ -54,7 +54,7 @@ type builder struct {
 	absent healthcheck.Absent
 	// nodes runs the controller that writes the metadata of Nodes, memory is what its runs remember.
 	nodes  *nodeMetadata
-	memory *nodes.Memory
+	memory *grouplayer.Memory
 
 	engine  *engine.Engine
 	guard   guard

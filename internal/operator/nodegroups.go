@@ -20,7 +20,7 @@ import (
 	"github.com/drover-io/drover/internal/maintenance"
 	"github.com/drover-io/drover/internal/members"
 	"github.com/drover-io/drover/internal/metadata"
-	"github.com/drover-io/drover/internal/metadata/nodes"
+	"github.com/drover-io/drover/internal/metadata/grouplayer"
 	"github.com/drover-io/drover/internal/nodegroup"
 	"github.com/drover-io/drover/internal/nodegroup/policy"
 	"github.com/drover-io/drover/internal/nodegroup/replacement"
@@ -36,7 +36,7 @@ func (b *builder) nodeGroups() ([]capability, error) {
 		return nil, nil
 	}
 	groupMetrics, err := nodegroup.NewMetrics(ctrlmetrics.Registry)
-	nodeMetrics, nodeErr := nodes.NewMetrics(ctrlmetrics.Registry)
+	nodeMetrics, nodeErr := grouplayer.NewMetrics(ctrlmetrics.Registry)
 	replacementMetrics, replacementErr := replacement.NewMetrics(ctrlmetrics.Registry)
 	if err := errors.Join(err, nodeErr, replacementErr); err != nil {
 		return nil, err
@@ -80,13 +80,13 @@ func (b *builder) nodeGroups() ([]capability, error) {
 // nodeGroupMetrics are the metrics of the controllers of NodeGroups.
 type nodeGroupMetrics struct {
 	groups       *nodegroup.Metrics
-	nodes        *nodes.Metrics
+	nodes        *grouplayer.Metrics
 	replacements *replacement.Metrics
 }
 
 // nodeGuard returns what evicts Pods before a taint with the effect NoExecute, with what that watches; nil where no enabled capability has the
 // permission to evict.
-func (b *builder) nodeGuard() (*nodes.Guard, []client.Object, error) {
+func (b *builder) nodeGuard() (*grouplayer.Guard, []client.Object, error) {
 	controllers := b.settings.Controllers
 	if !config.Enabled(controllers, maintenance.Medik8s().Name) && !mayMakeMachines(b.settings) {
 		return nil, nil, nil
@@ -95,13 +95,13 @@ func (b *builder) nodeGuard() (*nodes.Guard, []client.Object, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	guard := &nodes.Guard{Engine: drains, Leases: b.leasesOf(nodes.Holder), Budgets: b.budgets, Live: b.pages}
+	guard := &grouplayer.Guard{Engine: drains, Leases: b.leasesOf(grouplayer.Holder), Budgets: b.budgets, Live: b.pages}
 	return guard, engine.Kinds(), nil
 }
 
 // runNodeGroups runs the controllers of NodeGroups until the context ends. Machines are replaced where Drover may create them: its caches have their
 // providerSpecs only there.
-func (b *builder) runNodeGroups(ctx context.Context, metrics nodeGroupMetrics, guard *nodes.Guard, machines bool) error {
+func (b *builder) runNodeGroups(ctx context.Context, metrics nodeGroupMetrics, guard *grouplayer.Guard, machines bool) error {
 	served := func() bool { return machines }
 	finder, reached := members.NewFinder(b.GetCache(), served).WithRollout(b.settings.NodeGroups.Rollout), &gate.Gate{}
 	if !config.Enabled(b.settings.Controllers, metadata.Name) {
@@ -129,9 +129,9 @@ func (b *builder) runNodeGroups(ctx context.Context, metrics nodeGroupMetrics, g
 			Replacer: replacer, History: revisions, Budgets: b.budgets, Live: live(b), API: b.pages,
 		}, nodegroup.Options{Protected: protected(settings), Machines: served})
 	})
-	layer := nodes.NewLayer(nodes.Dependencies{
+	layer := grouplayer.NewLayer(grouplayer.Dependencies{
 		Cache: b.GetCache(), Recorder: b.recorder, Metrics: metrics.nodes, Finder: finder, Gate: reached, Guard: guard, Memory: b.memory,
-	}, nodes.Options{Limiter: b.limiter, Protected: protected(settings), Machines: served})
+	}, grouplayer.Options{Limiter: b.limiter, Protected: protected(settings), Machines: served})
 	group.Go(func() error {
 		return b.nodes.serve(ctx, func(parts *nodeParts) { parts.groups = layer })
 	})

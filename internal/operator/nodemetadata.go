@@ -5,14 +5,14 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/drover-io/drover/internal/metadata/nodes"
+	"github.com/drover-io/drover/internal/metadata/grouplayer"
 )
 
 // nodeParts are the layers of the metadata of Nodes.
 type nodeParts struct {
 	// templates reports that what MachineSets declare is served, groups is what NodeGroups declare; nil if that is not served.
 	templates bool
-	groups    *nodes.Layer
+	groups    *grouplayer.Layer
 }
 
 // nodeMetadata runs the controller that writes the metadata of Nodes, for the capabilities that serve a layer of it. It starts the controller anew

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/drover-io/drover/internal/metadata/nodes"
+	"github.com/drover-io/drover/internal/metadata/grouplayer"
 )
 
 // servedParts runs nodeMetadata, and reports the layers of each run. A run ends with its context, or with what fail has.
@@ -43,7 +43,7 @@ func (s *servedParts) serveTemplates(t *testing.T) (end context.CancelFunc, ende
 
 // TestNodeMetadata_Serve: one controller runs with the layers that capabilities serve, and goes on when the capability ends that began it.
 func TestNodeMetadata_Serve(t *testing.T) {
-	s, layer := newServedParts(), &nodes.Layer{}
+	s, layer := newServedParts(), &grouplayer.Layer{}
 	end, ended := s.serveTemplates(t)
 	if parts := <-s.runs; parts != (nodeParts{templates: true}) {
 		t.Fatalf("it begins with %+v", parts)
@@ -79,7 +79,7 @@ func TestNodeMetadata_Fails(t *testing.T) {
 
 // TestNodeMetadata_ProcessEnds: when the process loses its lease, all capabilities end at once. No run may begin after that.
 func TestNodeMetadata_ProcessEnds(t *testing.T) {
-	s, layer := newServedParts(), &nodes.Layer{}
+	s, layer := newServedParts(), &grouplayer.Layer{}
 	leads, lost := context.WithCancel(t.Context())
 	ended := make(chan error, 2)
 	for _, add := range []func(*nodeParts){

@@ -26,7 +26,7 @@ import (
 	"github.com/drover-io/drover/internal/expectations"
 	"github.com/drover-io/drover/internal/maintenance"
 	"github.com/drover-io/drover/internal/metadata"
-	"github.com/drover-io/drover/internal/metadata/nodes"
+	"github.com/drover-io/drover/internal/metadata/grouplayer"
 	"github.com/drover-io/drover/internal/nodegroup"
 	"github.com/drover-io/drover/internal/ownership"
 	"github.com/drover-io/drover/internal/undecodable"
@@ -38,8 +38,8 @@ import (
 // shutdownGrace is how long the parts may take to stop; every write is guarded and idempotent, so none needs long.
 const shutdownGrace = 15 * time.Second
 
-// Capabilities lists the names that --controllers knows.
-func Capabilities() []string {
+// CapabilityNames lists the names that --controllers knows.
+func CapabilityNames() []string {
 	return []string{
 		metadata.Name, maintenance.Medik8s().Name, maintenance.Kubevirt().Name, machinesName, autoscaling.Name, upgrade.Name, nodegroup.Name,
 	}
@@ -170,14 +170,14 @@ func live(mgr manager.Manager) *expectations.Live {
 	return expectations.NewLive(mgr.GetAPIReader(), mgr.GetScheme())
 }
 
-func newBarrier(mgr manager.Manager, settings *v1alpha1.DroverConfiguration) (*expectations.Barrier, error) {
+func newBarrier(mgr manager.Manager, settings *v1alpha1.DroverConfiguration) (*expectations.LeaderBarrier, error) {
 	watching, err := client.NewWithWatch(mgr.GetConfig(), client.Options{
 		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("creating a client that watches: %w", err)
 	}
-	return &expectations.Barrier{
+	return &expectations.LeaderBarrier{
 		Cache: mgr.GetCache(), Live: live(mgr), Watch: watching.Watch, Scopes: cacheOptions(*settings.Namespace, mayMakeMachines(settings)).ByObject,
 	}, nil
 }
@@ -205,7 +205,7 @@ func (b *builder) metadata() ([]capability, error) {
 	if err != nil {
 		return nil, err
 	}
-	b.memory = nodes.NewMemory(live(b), nil)
+	b.memory = grouplayer.NewMemory(live(b), nil)
 	b.nodes = &nodeMetadata{run: func(ctx context.Context, parts nodeParts) error { return b.runMetadata(ctx, metrics, parts) }}
 	if !config.Enabled(b.settings.Controllers, metadata.Name) {
 		return nil, nil
@@ -270,7 +270,7 @@ func addHealth(
 		lines: func() []string {
 			lines := append([]string{"drover: " + version.Version()}, api.lines()...)
 			lines = append(lines, cm.lines()...)
-			for _, name := range Capabilities() {
+			for _, name := range CapabilityNames() {
 				if !slices.ContainsFunc(cm.capabilities, func(c capability) bool { return c.name == name }) {
 					lines = append(lines, fmt.Sprintf("capability %s: off (not in --controllers)", name))
 				}

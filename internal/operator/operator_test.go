@@ -107,7 +107,7 @@ func TestCapabilitiesArePicked(t *testing.T) {
 			t.Errorf("--controllers=%s: %s", picked, got)
 		}
 	}
-	if err := config.Validate(settings, Capabilities()).ToAggregate(); err != nil {
+	if err := config.Validate(settings, CapabilityNames()).ToAggregate(); err != nil {
 		t.Error(err)
 	}
 }
@@ -118,7 +118,7 @@ func TestHealthIsServedUnlessSwitchedOff(t *testing.T) {
 		t.Fatal(err)
 	}
 	off := ""
-	for _, name := range Capabilities() {
+	for _, name := range CapabilityNames() {
 		off += "capability " + name + ": off (not in --controllers)\n"
 	}
 	for address, want := range map[string]int{"0": 0, "127.0.0.1:0": 1} {

@@ -244,7 +244,7 @@ func (a *Actuator) create(ctx context.Context, machine *machinev1beta1.Machine) 
 			a.work.forget(machine.UID)
 		}
 		return instance, err
-	case vm == nil && !t.vcenter.Settled():
+	case vm == nil && !t.vcenter.NoUnfollowedClones():
 		return nil, provider.RequeueAfter(time.Second, "waiting for a clone that has begun before Drover was connected")
 	}
 	if err := a.work.state(machine, creation); err != nil {

@@ -74,7 +74,7 @@ func TestBarrier_ManyObjects(t *testing.T) {
 	}
 	go func() { _ = caches.Start(t.Context()) }()
 	counted := &requests{WithWatch: api}
-	barrier := &expectations.Barrier{
+	barrier := &expectations.LeaderBarrier{
 		Cache: caches, Live: expectations.NewLive(counted, scheme.Scheme), Watch: counted.Watch, Scopes: scopes, Few: 1,
 	}
 	wait := func() (lists, watches int32) {

@@ -178,7 +178,7 @@ func configuration(t *testing.T, objects helm.Objects) *v1alpha1.DroverConfigura
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
-	if faults := config.Validate(parsed, operator.Capabilities()); len(faults) > 0 {
+	if faults := config.Validate(parsed, operator.CapabilityNames()); len(faults) > 0 {
 		t.Fatalf("%v\n%s", faults, text)
 	}
 	return parsed

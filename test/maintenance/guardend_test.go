@@ -17,7 +17,7 @@ import (
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
 	"github.com/drover-io/drover/internal/maintenance/plan"
-	"github.com/drover-io/drover/internal/metadata/nodes"
+	"github.com/drover-io/drover/internal/metadata/grouplayer"
 	"github.com/drover-io/drover/internal/ownership"
 	"github.com/drover-io/drover/test/harness"
 )
@@ -72,7 +72,7 @@ func TestGuard_GroupIsDeleted(t *testing.T) {
 				spec.Disruption = &v1alpha1.Disruption{MaxUnavailable: new(intstr.FromInt32(1))}
 			})
 			eventuallyDedicated(s, members[0], corev1.TaintEffectNoSchedule)
-			s.AwaitHolder(members[0], nodes.Holder)
+			s.AwaitHolder(members[0], grouplayer.Holder)
 			s.AwaitNode(members[0], "has the label", hasTeam)
 			mark := s.AuditMark()
 			if err := s.Client.Delete(t.Context(), group); err != nil {
@@ -103,12 +103,12 @@ func TestGuard_AnnouncementDenied(t *testing.T) {
 	other := s.AddNode(func(node *corev1.Node) { node.Labels["example.com/other"] = "" })
 	lift := denyTaint(s, node)
 	group := dedicate(s, queuedBehindGuard)
-	s.AwaitHolder(node, nodes.Holder)
+	s.AwaitHolder(node, grouplayer.Holder)
 	maintenance := s.Maintain(other, nil)
 	maintenance.Condition(plan.ConditionCordoned, plan.ReasonWaitingForBudget, "")
 	shortTimeout(s, group)
-	s.AwaitEvent("Node", node, nodes.EventDenied, "dedicated is not for this Node")
-	s.AwaitEvent("Node", node, nodes.EventTimeout, "NodeGroup "+group.Name)
+	s.AwaitEvent("Node", node, grouplayer.EventDenied, "dedicated is not for this Node")
+	s.AwaitEvent("Node", node, grouplayer.EventTimeout, "NodeGroup "+group.Name)
 	// It has the place until the end of the test, so the guard gets neither place nor lease again.
 	maintenance.Phase(medik8s.PhaseSucceeded)
 	s.AwaitHolder(node, "")
@@ -177,8 +177,8 @@ func TestGuard_Proceeds(t *testing.T) {
 		}}
 		spec.Disruption = &v1alpha1.Disruption{MaxUnavailable: new(intstr.FromInt32(1))}
 	})
-	s.AwaitEvent("Node", node, nodes.EventPodsLost, "2 Pods that did not leave in time, regardless of their PodDisruptionBudgets")
-	s.NoEvent("Node", node, nodes.EventTimeout)
+	s.AwaitEvent("Node", node, grouplayer.EventPodsLost, "2 Pods that did not leave in time, regardless of their PodDisruptionBudgets")
+	s.NoEvent("Node", node, grouplayer.EventTimeout)
 	eventuallyDedicated(s, node, corev1.TaintEffectNoExecute)
 	for i := range pods {
 		s.Gone(&pods[i])

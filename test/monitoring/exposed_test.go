@@ -18,7 +18,7 @@ import (
 	"github.com/drover-io/drover/internal/machineset"
 	"github.com/drover-io/drover/internal/maintenance"
 	"github.com/drover-io/drover/internal/metadata"
-	"github.com/drover-io/drover/internal/metadata/nodes"
+	"github.com/drover-io/drover/internal/metadata/grouplayer"
 	"github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/nodegroup"
 	"github.com/drover-io/drover/internal/nodegroup/replacement"
@@ -45,7 +45,7 @@ func exposed(t *testing.T) map[string][]string {
 		func(r prometheus.Registerer) error { _, err := healthcheck.NewMetrics(r); return err },
 		func(r prometheus.Registerer) error { _, err := upgrade.NewMetrics(r); return err },
 		func(r prometheus.Registerer) error { _, err := nodegroup.NewMetrics(r); return err },
-		func(r prometheus.Registerer) error { _, err := nodes.NewMetrics(r); return err },
+		func(r prometheus.Registerer) error { _, err := grouplayer.NewMetrics(r); return err },
 		func(r prometheus.Registerer) error { _, err := replacement.NewMetrics(r); return err },
 		func(r prometheus.Registerer) error { _, err := operator.NewMetrics(r); return err },
 		undecodable.NewTracker().Register,

@@ -24,7 +24,7 @@ import (
 	"github.com/drover-io/drover/internal/machineapi/lookup"
 	"github.com/drover-io/drover/internal/maintenance"
 	"github.com/drover-io/drover/internal/members"
-	"github.com/drover-io/drover/internal/metadata/nodes"
+	"github.com/drover-io/drover/internal/metadata/grouplayer"
 	"github.com/drover-io/drover/internal/metadata/pace"
 	"github.com/drover-io/drover/internal/nodegroup"
 	groupplan "github.com/drover-io/drover/internal/nodegroup/plan"
@@ -40,9 +40,9 @@ type leasesFor func(controller, holder string) *nodelease.Leases
 // runGroups starts the controllers of NodeGroups and NodeMaintenances as the operator does, and returns the budgets.
 func (p *process) runGroups(
 	ctx context.Context, registry *prometheus.Registry, drainer *engine.Engine, leases leasesFor,
-) (*disruption.Budgets, *nodes.Layer, error) {
+) (*disruption.Budgets, *grouplayer.Layer, error) {
 	groupMetrics, err1 := nodegroup.NewMetrics(registry)
-	nodeMetrics, err2 := nodes.NewMetrics(registry)
+	nodeMetrics, err2 := grouplayer.NewMetrics(registry)
 	maintenanceMetrics, err3 := maintenance.NewMetrics(registry)
 	kind := maintenance.Medik8s()
 	err := errors.Join(err1, err2, err3, lookup.Index(ctx, p), lookup.IndexOwners(ctx, p), maintenance.Index(ctx, p, kind))
@@ -73,13 +73,13 @@ func (p *process) runGroups(
 			Budgets: budgets, Live: p.expectationsOf("node-groups"),
 		}, nodegroup.Options{Protected: ownership.DefaultProtected(), Machines: all})
 	})
-	layer := nodes.NewLayer(nodes.Dependencies{
+	layer := grouplayer.NewLayer(grouplayer.Dependencies{
 		Cache: written.cache, Recorder: recorder, Metrics: nodeMetrics, Finder: finder, Gate: reached,
-		Guard: &nodes.Guard{
-			Engine: drainer, Leases: leases("metadata", nodes.Holder), Budgets: budgets, Live: pages.NewReader(p.clientFor("metadata", true)),
+		Guard: &grouplayer.Guard{
+			Engine: drainer, Leases: leases("metadata", grouplayer.Holder), Budgets: budgets, Live: pages.NewReader(p.clientFor("metadata", true)),
 		},
-		Memory: nodes.NewMemory(p.expectationsOf("metadata"), nil),
-	}, nodes.Options{Limiter: pace.NewLimiter(0, 0), Protected: ownership.DefaultProtected(), Machines: all})
+		Memory: grouplayer.NewMemory(p.expectationsOf("metadata"), nil),
+	}, grouplayer.Options{Limiter: pace.NewLimiter(0, 0), Protected: ownership.DefaultProtected(), Machines: all})
 	asked := budgets
 	if p.unbudgeted {
 		asked = nil

@@ -27,7 +27,7 @@ import (
 	machineplan "github.com/drover-io/drover/internal/machine/plan"
 	"github.com/drover-io/drover/internal/machineset"
 	"github.com/drover-io/drover/internal/metadata"
-	"github.com/drover-io/drover/internal/metadata/nodes"
+	"github.com/drover-io/drover/internal/metadata/grouplayer"
 	"github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/nodelease"
 	"github.com/drover-io/drover/internal/ownership"
@@ -40,7 +40,7 @@ type config struct {
 	slowReads, versioned bool
 	// replaceFailed is the option of the controller machineset.
 	replaceFailed bool
-	// lag is how many events the caches may lack when the workers of a process start, which expectations.Barrier makes none.
+	// lag is how many events the caches may lack when the workers of a process start, which expectations.LeaderBarrier makes none.
 	lag int
 	// claimsNewest has the cache report that it is up to date, also when it is not.
 	claimsNewest bool
@@ -86,7 +86,7 @@ func (p *process) clientFor(name string, live bool) *controllerClient {
 	return &controllerClient{cache: &controllerCache{process: p, controller: name}, live: live}
 }
 
-// start starts a process. Its caches show what the server has, as the operator waits for that (expectations.Barrier).
+// start starts a process. Its caches show what the server has, as the operator waits for that (expectations.LeaderBarrier).
 func (w *world) start() {
 	if w.process != nil {
 		return
@@ -140,7 +140,7 @@ func (p *process) run(ctx context.Context) error {
 	}
 	sets, entries := p.clientFor("machineset", false), p.clientFor("metadata", false)
 	var budgets *disruption.Budgets
-	var layer *nodes.Layer
+	var layer *grouplayer.Layer
 	if p.groups {
 		if budgets, layer, err1 = p.runGroups(ctx, registry, drainer, leases); err1 != nil {
 			return err1

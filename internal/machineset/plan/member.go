@@ -57,7 +57,7 @@ type Member struct {
 // isMarked reports whether a Machine is marked as the next to delete. The mark that Drover sets before it replaces a Machine has no effect once the
 // template is undone, also before it is removed: otherwise the MachineSet would delete the Machine that it is to keep.
 func isMarked(set *machinev1beta1.MachineSet, machine *machinev1beta1.Machine) bool {
-	return machineapi.IsMarkedByOthers(machine) || machineapi.HasReplacementMark(machine) && machineapi.TemplateOf(set).Outdates(machine)
+	return machineapi.IsMarkedByOthers(machine) || machineapi.HasDeletionMark(machine) && machineapi.TemplateOf(set).Outdates(machine)
 }
 
 // Available reports whether its Node has been ready for spec.minReadySeconds.

@@ -103,11 +103,11 @@ func (rc *reconciliation) replace(ctx context.Context, m *machine, report *plan.
 // removed when the Machine is not to be replaced any more.
 func (rc *reconciliation) markAndDelete(ctx context.Context, m *machine) error {
 	switch {
-	case machineapi.HasReplacementMark(m.Machine):
+	case machineapi.HasDeletionMark(m.Machine):
 	case machineapi.IsMarked(m.Machine):
 		return rc.delete(ctx, m)
 	default:
-		if err := rc.annotate(ctx, m, map[string]any{machineapi.DeleteAnnotation: machineapi.ReplacementMark}); err != nil {
+		if err := rc.annotate(ctx, m, map[string]any{machineapi.DeleteAnnotation: machineapi.DeletionMark}); err != nil {
 			return err
 		}
 	}
@@ -180,7 +180,7 @@ func (rc *reconciliation) unmark(ctx context.Context, m *machine, replacing, beg
 	if _, marked := m.Annotations[machineapi.ReplacingAnnotation]; marked && replacing {
 		annotations[machineapi.ReplacingAnnotation] = nil
 	}
-	if machineapi.HasReplacementMark(m.Machine) && begun {
+	if machineapi.HasDeletionMark(m.Machine) && begun {
 		annotations[machineapi.DeleteAnnotation] = nil
 	}
 	if len(annotations) == 0 || m.DeletionTimestamp != nil {

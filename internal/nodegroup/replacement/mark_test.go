@@ -59,7 +59,7 @@ func TestReconcile_DeletionFails(t *testing.T) {
 			f.requests.Fail["delete Machine"] = failure
 			// Some are errors.
 			_, _ = f.reconcile()
-			if _, next := f.marks("old-a"); next != machineapi.ReplacementMark {
+			if _, next := f.marks("old-a"); next != machineapi.DeletionMark {
 				t.Fatalf("marked as %q", next)
 			}
 			delete(f.requests.Fail, "delete Machine")
@@ -76,7 +76,7 @@ func TestReconcile_DeletionFails(t *testing.T) {
 
 // TestReconcile_KilledBeforeDeletion: what a predecessor has marked as the next to be deleted.
 func TestReconcile_KilledBeforeDeletion(t *testing.T) {
-	const own = machineapi.ReplacementMark
+	const own = machineapi.DeletionMark
 	machines := schema.GroupResource{Group: machinev1beta1.GroupName, Resource: "machines"}
 	none := func(group *v1alpha1.NodeGroup) { group.Spec.Replacement = nil }
 	for name, c := range map[string]struct {
@@ -121,7 +121,7 @@ func TestReconcile_KilledBeforeDeletion(t *testing.T) {
 
 // TestReconcile_MarkWithoutGroup: the mark of a group that is gone is removed, a user's stays.
 func TestReconcile_MarkWithoutGroup(t *testing.T) {
-	f := newFixture(t, all([]client.Object{newSet(2)}, newPair("own", outdated, markedAs(machineapi.ReplacementMark)),
+	f := newFixture(t, all([]client.Object{newSet(2)}, newPair("own", outdated, markedAs(machineapi.DeletionMark)),
 		newPair("users", outdated, markedAs("true")))...)
 	f.reconcilesSet("a", "patch Machine/own")
 	f.reconcilesSet("a")

@@ -224,7 +224,7 @@ func packaged(t *testing.T, bundle string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if faults := config.Validate(parsed, operator.Capabilities()); len(faults) > 0 || parsed.Webhook.Certificates != config.CertificatesFiles {
+	if faults := config.Validate(parsed, operator.CapabilityNames()); len(faults) > 0 || parsed.Webhook.Certificates != config.CertificatesFiles {
 		t.Errorf("the configuration: %v, certificates %s", faults, parsed.Webhook.Certificates)
 	}
 	if config.Enabled(parsed.Controllers, "upgrade") || config.Enabled(parsed.Controllers, "machines") {

@@ -27,7 +27,7 @@ func NewMachine(
 	m := Machine{
 		Name: machine.Name, UID: machine.UID, Zone: machine.Labels[labelZone], Created: machine.CreationTimestamp.Time,
 		Outdated: template.Outdates(machine), Replacing: replacing, Deleting: machine.DeletionTimestamp != nil,
-		HasNode: machine.Status.NodeRef != nil, Marked: machineapi.IsMarked(machine), Begun: machineapi.HasReplacementMark(machine),
+		HasNode: machine.Status.NodeRef != nil, Marked: machineapi.IsMarked(machine), Begun: machineapi.HasDeletionMark(machine),
 		Failed: machineapi.HasFailed(machine), Skipped: skipped || paused.By(machine) != "",
 	}
 	if node != nil {

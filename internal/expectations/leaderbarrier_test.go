@@ -81,9 +81,9 @@ func (s *server) List(_ context.Context, into client.ObjectList, options ...clie
 	return nil
 }
 
-func barrierOf(t *testing.T, s *server, store cache.Store) *Barrier {
+func barrierOf(t *testing.T, s *server, store cache.Store) *LeaderBarrier {
 	t.Helper()
-	return &Barrier{Cache: &storedInformer{informer: &stored{store: store}}, Live: s.live(t)}
+	return &LeaderBarrier{Cache: &storedInformer{informer: &stored{store: store}}, Live: s.live(t)}
 }
 
 func storeWith(t *testing.T, items ...item) cache.Store {
@@ -224,7 +224,7 @@ func TestBarrier_ContextEnds(t *testing.T) {
 }
 
 func TestBarrier_NoStore(t *testing.T) {
-	b := &Barrier{Cache: &storedInformer{informer: &stored{}}, Live: (&server{}).live(t)}
+	b := &LeaderBarrier{Cache: &storedInformer{informer: &stored{}}, Live: (&server{}).live(t)}
 	if err := b.Wait(t.Context(), node("")); err == nil || !strings.Contains(err.Error(), "no store") {
 		t.Errorf("error %v", err)
 	}

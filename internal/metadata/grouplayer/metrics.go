@@ -1,4 +1,4 @@
-package nodes
+package grouplayer
 
 import (
 	"github.com/prometheus/client_golang/prometheus"

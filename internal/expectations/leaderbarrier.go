@@ -33,10 +33,10 @@ const (
 	minBackoff, maxBackoff = time.Second, 30 * time.Second
 )
 
-// Barrier delays the workers of a new leader until its caches show everything that was written before it took over. The expectations of the previous
+// LeaderBarrier delays the workers of a new leader until its caches show everything that was written before it took over. The expectations of the previous
 // leader are lost with its process, and the first list of an informer may come from a watch cache that lags, which the API allows
 // (https://kubernetes.io/docs/reference/using-api/api-concepts/#semantics-for-get-and-list).
-type Barrier struct {
+type LeaderBarrier struct {
 	// Cache holds the informers.
 	Cache ctrlcache.Informers
 	// Live lists from the API server, with resourceVersion unset: its most recent state.
@@ -94,7 +94,7 @@ func enter(ctx context.Context, turn chan struct{}) error {
 // changed since the version that the informer has reached, and lists all of them only if the watch does not show that. It begins again after each
 // five seconds that a cache lags, and repeats a list that fails with backoff. An informer is compared once until Reset, however many capabilities ask
 // for its kind. Wait fails only when the context ends, or the store of an informer cannot be read.
-func (b *Barrier) Wait(ctx context.Context, kinds ...client.Object) error {
+func (b *LeaderBarrier) Wait(ctx context.Context, kinds ...client.Object) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for _, kind := range kinds {
 		store, err := storeOf(ctx, b.Cache, kind)
@@ -111,7 +111,7 @@ func (b *Barrier) Wait(ctx context.Context, kinds ...client.Object) error {
 
 // ReadVersions reads which version the informers of some kinds have to reach, for the next Wait. A leader that calls it before its informers list
 // need not wait for long: what they list after that is as new. A version that cannot be read within five seconds is left to Wait.
-func (b *Barrier) ReadVersions(ctx context.Context, kinds ...client.Object) {
+func (b *LeaderBarrier) ReadVersions(ctx context.Context, kinds ...client.Object) {
 	ctx, cancel := context.WithTimeout(ctx, relistInterval)
 	defer cancel()
 	var group sync.WaitGroup
@@ -121,7 +121,7 @@ func (b *Barrier) ReadVersions(ctx context.Context, kinds ...client.Object) {
 	group.Wait()
 }
 
-func (b *Barrier) readVersion(ctx context.Context, kind client.Object) {
+func (b *LeaderBarrier) readVersion(ctx context.Context, kind client.Object) {
 	// A Reset during the read drops the comparison, and the version with it.
 	c := b.comparisonOf(kind, nil)
 	if err := enter(ctx, c.reading); err != nil {
@@ -141,7 +141,7 @@ func (b *Barrier) readVersion(ctx context.Context, kind client.Object) {
 	c.version = page.ResourceVersion
 }
 
-func (b *Barrier) versionOf(c *comparison) string {
+func (b *LeaderBarrier) versionOf(c *comparison) string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return c.version
@@ -149,14 +149,14 @@ func (b *Barrier) versionOf(c *comparison) string {
 
 // Reset drops what is known of all stores: who waits from now on waits for what is written until now. Comparisons that are under way go on for
 // those who wait for them.
-func (b *Barrier) Reset() {
+func (b *LeaderBarrier) Reset() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.current = nil
 }
 
 // once compares a store unless that has been done.
-func (b *Barrier) once(ctx context.Context, kind client.Object, store cache.Store) error {
+func (b *LeaderBarrier) once(ctx context.Context, kind client.Object, store cache.Store) error {
 	c := b.comparisonOf(kind, store)
 	if err := enter(ctx, c.busy); err != nil {
 		return err
@@ -173,7 +173,7 @@ func (b *Barrier) once(ctx context.Context, kind client.Object, store cache.Stor
 }
 
 // comparisonOf returns the comparison of a store, or of whichever store the informer of a kind has, if that is nil.
-func (b *Barrier) comparisonOf(kind client.Object, store cache.Store) *comparison {
+func (b *LeaderBarrier) comparisonOf(kind client.Object, store cache.Store) *comparison {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	key := keyOf(kind)
@@ -193,7 +193,7 @@ func (b *Barrier) comparisonOf(kind client.Object, store cache.Store) *compariso
 }
 
 // catchUp returns when a cache shows everything that was written until a version, or, if that is not known or not reached, until the call.
-func (b *Barrier) catchUp(ctx context.Context, kind client.Object, store cache.Store, version string) error {
+func (b *LeaderBarrier) catchUp(ctx context.Context, kind client.Object, store cache.Store, version string) error {
 	if reached(store.LastStoreSyncResourceVersion(), version) {
 		return nil
 	}
@@ -221,7 +221,7 @@ func (b *Barrier) catchUp(ctx context.Context, kind client.Object, store cache.S
 }
 
 // few returns how many objects of a kind, after the first page, are listed and not watched for changes.
-func (b *Barrier) few(kind client.Object) int64 {
+func (b *LeaderBarrier) few(kind client.Object) int64 {
 	if largestPage(kind, b.scope(kind)) == maxTrustedPage {
 		return cmp.Or(b.Few, fewTrusted)
 	}
@@ -254,7 +254,7 @@ func poll(ctx context.Context, kind client.Object, missing func() string) bool {
 }
 
 // scope returns the list options of the informer of a kind.
-func (b *Barrier) scope(kind client.Object) (options []client.ListOption) {
+func (b *LeaderBarrier) scope(kind client.Object) (options []client.ListOption) {
 	for object, by := range b.Scopes {
 		if keyOf(object) != keyOf(kind) {
 			continue

@@ -18,8 +18,8 @@ func TestFormerClones(t *testing.T) {
 	v := &VCenter{former: newFormerClones(now)}
 	expect := func(when string, settled, mayAppear bool) {
 		t.Helper()
-		if v.Settled() != settled || v.MayAppear("A") != mayAppear {
-			t.Errorf("%s: settled %t, may appear %t", when, v.Settled(), v.MayAppear("A"))
+		if v.NoUnfollowedClones() != settled || v.MayAppear("A") != mayAppear {
+			t.Errorf("%s: settled %t, may appear %t", when, v.NoUnfollowedClones(), v.MayAppear("A"))
 		}
 	}
 	expect("before they are known", false, true)

@@ -106,9 +106,9 @@ func (f *formerClones) ended(ref types.ManagedObjectReference) {
 	delete(f.awaited, ref)
 }
 
-// Settled reports whether no clone is running that this process does not follow, and that could become a virtual machine which the index does not
+// NoUnfollowedClones reports whether no clone is running that this process does not follow, and that could become a virtual machine which the index does not
 // have.
-func (v *VCenter) Settled() bool {
+func (v *VCenter) NoUnfollowedClones() bool {
 	f := v.former
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -123,7 +123,7 @@ func (v *VCenter) Settled() bool {
 // MayAppear reports whether a virtual machine that the index does not have may appear: a clone is running that could become it, or was asked for
 // and may begin.
 func (v *VCenter) MayAppear(instanceUUID string) bool {
-	if !v.Settled() {
+	if !v.NoUnfollowedClones() {
 		return true
 	}
 	f := v.former

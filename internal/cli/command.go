@@ -20,7 +20,6 @@ import (
 	"github.com/drover-io/drover/internal/cli/cmdutil"
 	"github.com/drover-io/drover/internal/cli/explain"
 	"github.com/drover-io/drover/internal/cli/maintenance"
-	"github.com/drover-io/drover/internal/cli/pause"
 	"github.com/drover-io/drover/internal/cli/plan"
 	"github.com/drover-io/drover/internal/cli/rollout"
 	"github.com/drover-io/drover/internal/cli/status"
@@ -95,7 +94,7 @@ nodegroup/NAME or ng/NAME.`,
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cmdutil.AsUsageError(err) })
 	o.AddFlags(root.PersistentFlags())
 	addGroup(root, "metadata", "Labels, annotations and taints:", plan.NewCommand(o), status.NewCommand(o), explain.NewCommand(o),
-		pause.NewPauseCommand(o), pause.NewResumeCommand(o), rollout.NewCommand(o))
+		rollout.NewPauseCommand(o), rollout.NewResumeCommand(o), rollout.NewCommand(o))
 	addGroup(root, "nodes", "Maintenance and upgrades of nodes:", maintenance.NewCommand(o), maintenance.NewDrainStatusCommand(o),
 		upgrade.NewCommand(o))
 	addGroup(root, "other", "Other commands:", check.NewCommand(o), uninstall.NewCommand(o), newVersionCommand(o), newOptionsCommand(o))
@@ -177,7 +176,7 @@ where you may not ask it (get on pods/proxy). If the cluster does not answer, th
 					}
 				}
 			}
-			return output.Print(o.Out, info, func(text *cmdutil.Text) {
+			return output.Print(o, info, func(text *cmdutil.Text) {
 				text.Printf("%s\n", version.String("kubectl-drover"))
 				if info.OperatorVersion != "" {
 					text.Printf("operator %s\n", info.OperatorVersion)

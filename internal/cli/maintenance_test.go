@@ -108,7 +108,7 @@ func TestMaintenanceStart(t *testing.T) {
 		{"node/n1 n2 n1 --reason disks", "n1:n1:disks n2:n2:disks", "n2 created", 0},
 		{"-l rack=7 --deadline 5m --force", "n1:n1::5m0s:true n2:n2::5m0s:true", "n1 created", 0},
 		{"-l rack=9", "", "no node matches", 1},
-		{"n3 n2", "n2:n2:", `node "n3" not found in the cluster; did you mean n1, n2?`, 1},
+		{"n3 n2", "n2:n2:", `Node "n3" not found in the cluster; did you mean n1, n2?`, 1},
 		{"-l rack=,x", "", "--selector", 1},
 		{"-l rack=7 n1", "", "either names of nodes or --selector", 1},
 		{"", "", "name the nodes", 1},
@@ -224,7 +224,7 @@ func TestDrainStatus(t *testing.T) {
 	}
 	runOn(t, on, "", "drain-status", "n2").says(t, 0, "not in maintenance; a maintenance would encounter this", "0 of 0")
 	runOn(t, on, "", "drain-status", "n2", "--watch").says(t, 0, "0 of 0")
-	runOn(t, on, "", "drain-status", "n3").says(t, 1, `node "n3" not found`, "n1, n2")
+	runOn(t, on, "", "drain-status", "n3").says(t, 1, `Node "n3" not found`, "n1, n2")
 	runOn(t, on, "", "drain-status").says(t, 1, "name one node")
 }
 

@@ -26,8 +26,8 @@ type options struct {
 
 // NewCommand returns the command.
 func NewCommand(shared *cmdutil.Options) *cobra.Command {
-	o := &options{Options: shared}
-	command := &cobra.Command{
+	o := &options{Options: shared, output: cmdutil.OutputFlags{Tables: true}}
+	command := shared.Command(&cobra.Command{
 		Use:   "check",
 		Short: "Check that Drover works in this cluster",
 		Long: `Check that the operator is up, which replica leads, which capabilities run and why others do not, the versions of server, operator and
@@ -40,10 +40,7 @@ Exit codes: 0 Drover works, with or without warnings; 1 something has failed.`,
 		Example: `  # Check Drover after you have installed it
   kubectl drover check`,
 		Args: cobra.NoArgs,
-		RunE: shared.RunE(o.run, &o.output),
-	}
-	o.output.AddFlags(command)
-	o.output.AddNoHeaders(command)
+	}, o.run, &o.output)
 	AddNamespace(command, &o.namespace)
 	return command
 }
@@ -63,7 +60,7 @@ func (o *options) run(ctx context.Context, c client.WithWatch, _ []string) error
 	s.policies(ctx)
 	s.webhook(ctx)
 	s.rights(ctx)
-	err := o.output.Print(o.Out, &s.Check, func(text *cmdutil.Text) {
+	err := o.output.Print(o.Options, &s.Check, func(text *cmdutil.Text) {
 		var rows [][]any
 		for _, item := range s.Items {
 			rows = append(rows, []any{item.Check, item.State, item.Message})

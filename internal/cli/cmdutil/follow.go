@@ -1,27 +1,25 @@
 package cmdutil
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/spf13/cobra"
 )
 
-// WaitFlags are --wait and --timeout.
+// WaitFlags are --wait and --timeout. Until says what a command waits for.
 type WaitFlags struct {
 	Wait    bool
 	Timeout time.Duration
+	Until   string
 }
 
 // AddFlags adds the flags to a command.
-func (w *WaitFlags) AddFlags(command *cobra.Command, until string) {
-	command.Flags().BoolVar(&w.Wait, "wait", false, "If true, wait until "+until)
+func (w *WaitFlags) AddFlags(command *cobra.Command) {
+	command.Flags().BoolVar(&w.Wait, "wait", false, "If true, wait until "+w.Until)
 	command.Flags().DurationVar(&w.Timeout, "timeout", 0, "The length of time to --wait before giving up; zero means to wait forever")
 }
 
@@ -107,27 +105,4 @@ func (f *Follow) stopped(ctx context.Context, cause error) error {
 		return stoppedError{errors.New("interrupted")}
 	}
 	return nil
-}
-
-// Changes writes texts that differ from the one before.
-type Changes struct {
-	out  io.Writer
-	last []byte
-}
-
-// NewChanges returns Changes that write to out.
-func NewChanges(out io.Writer) *Changes { return &Changes{out: out} }
-
-// Write writes the text of a document if the document has changed. Documents have times where texts have ages, which grow all the time.
-func (c *Changes) Write(text string, document any) error {
-	content, err := json.Marshal(document)
-	if err != nil {
-		return fmt.Errorf("rendering %T: %w", document, err)
-	}
-	if bytes.Equal(content, c.last) {
-		return nil
-	}
-	c.last = content
-	_, err = io.WriteString(c.out, text)
-	return err
 }

@@ -9,6 +9,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
 )
 
 func TestFollow_Until(t *testing.T) {
@@ -90,15 +93,23 @@ func TestFollow_PrintsWarnings(t *testing.T) {
 	})
 }
 
-func TestChanges_WritesOnlyChanges(t *testing.T) {
-	var out strings.Builder
-	changes := NewChanges(&out)
-	for _, text := range []struct{ text, document string }{{"a 1s ", "a"}, {"a 2s ", "a"}, {"b 3s ", "b"}, {"a 4s ", "a"}} {
-		if err := changes.Write(text.text, text.document); err != nil {
-			t.Fatal(err)
+func TestOutputFlags_FollowPrintsOnlyChanges(t *testing.T) {
+	streams, _, out, _ := genericiooptions.NewTestIOStreams()
+	output := &OutputFlags{}
+	output.AddFlags(&cobra.Command{})
+	looks := []struct{ text, document string }{{"a 1s\n", "a"}, {"a 2s\n", "a"}, {"b 3s\n", "b"}, {"a 4s\n", "a"}}
+	synctest.Test(t, func(t *testing.T) {
+		next := 0
+		err := output.Follow(t.Context(), NewOptions(streams), &Follow{}, func(context.Context) (any, func(*Text), bool, error) {
+			look := looks[next]
+			next++
+			return look.document, func(text *Text) { text.WriteString(look.text) }, next == len(looks), nil
+		})
+		if err != nil {
+			t.Error(err)
 		}
-	}
-	if want := "a 1s b 3s a 4s "; out.String() != want {
+	})
+	if want := "a 1s\n\nb 3s\n\na 4s\n"; out.String() != want {
 		t.Errorf("%q, want %q", out.String(), want)
 	}
 }

@@ -86,14 +86,20 @@ func (o *Options) Where() string {
 	return "any namespace"
 }
 
-// FlagGroup is flags that are checked together.
-type FlagGroup interface{ Validate() error }
+// FlagGroup is flags that are added to a command and checked together.
+type FlagGroup interface {
+	AddFlags(command *cobra.Command)
+	Validate() error
+}
 
-// RunE returns the function that cobra runs: it checks flags, connects to the cluster and calls run.
-func (o *Options) RunE(
-	run func(ctx context.Context, c client.WithWatch, args []string) error, flags ...FlagGroup,
-) func(*cobra.Command, []string) error {
-	return func(command *cobra.Command, args []string) error {
+// Command completes a command: it adds flags and, when it runs, checks them, connects to the cluster and calls run.
+func (o *Options) Command(
+	command *cobra.Command, run func(ctx context.Context, c client.WithWatch, args []string) error, flags ...FlagGroup,
+) *cobra.Command {
+	for _, group := range flags {
+		group.AddFlags(command)
+	}
+	command.RunE = func(command *cobra.Command, args []string) error {
 		for _, group := range flags {
 			if err := group.Validate(); err != nil {
 				return err
@@ -105,6 +111,7 @@ func (o *Options) RunE(
 		}
 		return run(command.Context(), c, args)
 	}
+	return command
 }
 
 // ProtectFlags are the keys that the operator's configuration adds to and removes from the built-in list of protected keys.
@@ -117,7 +124,8 @@ func (p *ProtectFlags) each(visit func(kind ownership.Kind, protect, unprotect *
 }
 
 // AddFlags adds --protect-label and its like.
-func (p *ProtectFlags) AddFlags(flags *pflag.FlagSet) {
+func (p *ProtectFlags) AddFlags(command *cobra.Command) {
+	flags := command.Flags()
 	p.each(func(kind ownership.Kind, protect, unprotect *[]string) {
 		flags.StringSliceVar(protect, "protect-"+string(kind), nil, fmt.Sprintf(
 			"Pattern of %s keys that belong to the system, in addition to the built-in ones, as in the operator's configuration; "+

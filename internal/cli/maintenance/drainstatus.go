@@ -17,9 +17,8 @@ import (
 	"github.com/drover-io/drover/internal/cli/view"
 )
 
-// observeDrain reads a node and what decides about its drain. The name may be node/NAME.
+// observeDrain reads a node and what decides about its drain.
 func observeDrain(ctx context.Context, c client.Client, name string) (*view.Drain, error) {
-	name, _ = cmdutil.CutKind(name, cmdutil.NodeKind)
 	node, err := cmdutil.GetNode(ctx, c, name)
 	if err != nil {
 		return nil, err
@@ -56,16 +55,10 @@ func observeDrain(ctx context.Context, c client.Client, name string) (*view.Drai
 	return d, nil
 }
 
-type drainStatusOptions struct {
-	*cmdutil.Options
-	output cmdutil.OutputFlags
-	watch  bool
-}
-
 // NewDrainStatusCommand returns the command drain-status.
-func NewDrainStatusCommand(shared *cmdutil.Options) *cobra.Command {
-	o := &drainStatusOptions{Options: shared}
-	command := &cobra.Command{
+func NewDrainStatusCommand(o *cmdutil.Options) *cobra.Command {
+	output, watch := &cmdutil.OutputFlags{}, false
+	command := o.Command(&cobra.Command{
 		Use:   "drain-status NODE",
 		Short: "Show which pods still have to leave a node, and why",
 		Long: `Find out why a node is not drained yet: which pods still have to leave, and for each whether it waits for its PodDisruptionBudget, a
@@ -78,42 +71,26 @@ maintenance would encounter. With --watch, it checks every second and prints wha
 
   # Follow a drain until no pod is left
   kubectl drover drain-status worker-1 --watch`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return cmdutil.UsageError("name one node")
-			}
-			return nil
-		},
-		RunE:              shared.RunE(o.run, &o.output),
-		ValidArgsFunction: shared.CompleteNodes(),
-	}
-	o.output.AddFlags(command)
-	command.Flags().BoolVarP(&o.watch, "watch", "w", false, "If true, print the status again when it changes, until no pod is left")
-	return command
-}
-
-func (o *drainStatusOptions) run(ctx context.Context, c client.WithWatch, args []string) error {
-	changes := cmdutil.NewChanges(o.output.Stream(o.Out))
-	return (&cmdutil.Follow{}).Until(ctx, func(ctx context.Context) (bool, error) {
-		drain, err := observeDrain(ctx, c, args[0])
+		ValidArgsFunction: o.Complete(cmdutil.NodeKind),
+	}, func(ctx context.Context, c client.WithWatch, args []string) error {
+		name, err := o.OneNode(args...)
 		if err != nil {
-			return false, err
+			return err
 		}
-		status, err := drain.Status(o.Now())
-		if err != nil {
-			return false, err
-		}
-		text, err := o.output.Render(status, func(text *cmdutil.Text) {
-			drawDrainStatus(text, status, o.Now())
-			if o.watch {
-				text.Printf("\n")
+		return output.Follow(ctx, o, &cmdutil.Follow{}, func(ctx context.Context) (any, func(*cmdutil.Text), bool, error) {
+			drain, err := observeDrain(ctx, c, name)
+			if err != nil {
+				return nil, nil, false, err
 			}
+			status, err := drain.Status(o.Now())
+			if err != nil {
+				return nil, nil, false, err
+			}
+			return status, func(text *cmdutil.Text) { drawDrainStatus(text, status, o.Now()) }, !watch || len(status.Pods) == 0, nil
 		})
-		if err != nil {
-			return false, err
-		}
-		return !o.watch || len(status.Pods) == 0, changes.Write(text, status)
-	})
+	}, output)
+	command.Flags().BoolVarP(&watch, "watch", "w", false, "If true, print the status again when it changes, until no pod is left")
+	return command
 }
 
 func drawDrainStatus(text *cmdutil.Text, status *view.DrainStatus, now time.Time) {
@@ -139,11 +116,23 @@ func drawDrainStatus(text *cmdutil.Text, status *view.DrainStatus, now time.Time
 	}
 	if len(status.Pods) > 0 {
 		text.Printf("\n")
-		text.Table(cmdutil.Columns{Always: []string{"Namespace", "Pod", "Reason", "Left", "Detail"}}, podRows(status.Pods, now))
+		var rows [][]any
+		for _, pod := range status.Pods {
+			left := ""
+			if pod.Until != nil {
+				left = remaining(*pod.Until, now)
+			}
+			rows = append(rows, []any{pod.Namespace, pod.Name, pod.Reason, left, pod.Detail})
+		}
+		text.Table(cmdutil.Columns{Always: []string{"Namespace", "Pod", "Reason", "Left", "Detail"}}, rows)
 	}
 	if len(status.Budgets) > 0 {
 		text.Printf("\n")
-		text.Table(cmdutil.Columns{Always: []string{"PodDisruptionBudget", "Needs", "Has", "Allowed", "Pods-Here"}}, budgetRows(status.Budgets))
+		var rows [][]any
+		for _, b := range status.Budgets {
+			rows = append(rows, []any{b.Name, b.Needs, b.Has, b.Allowed, b.Here})
+		}
+		text.Table(cmdutil.Columns{Always: []string{"PodDisruptionBudget", "Needs", "Has", "Allowed", "Pods-Here"}}, rows)
 	}
 }
 
@@ -161,29 +150,13 @@ func remaining(until, now time.Time) string {
 	return "in " + duration.HumanDuration(until.Sub(now))
 }
 
-func podRows(pods []view.DrainPod, now time.Time) [][]any {
-	var rows [][]any
-	for _, pod := range pods {
-		left := ""
-		if pod.Until != nil {
-			left = remaining(*pod.Until, now)
-		}
-		rows = append(rows, []any{pod.Namespace, pod.Name, pod.Reason, left, pod.Detail})
-	}
-	return rows
-}
-
-func budgetRows(budgets []view.Budget) [][]any {
-	var rows [][]any
-	for _, b := range budgets {
-		rows = append(rows, []any{b.Name, b.Needs, b.Has, b.Allowed, b.Here})
-	}
-	return rows
-}
-
 // Plan prints what a maintenance of a node would do.
 func Plan(ctx context.Context, o *cmdutil.Options, c client.Client, output *cmdutil.OutputFlags, node string) error {
-	drain, err := observeDrain(ctx, c, node)
+	name, err := o.OneNode(node)
+	if err != nil {
+		return err
+	}
+	drain, err := observeDrain(ctx, c, name)
 	if err != nil {
 		return err
 	}
@@ -191,7 +164,7 @@ func Plan(ctx context.Context, o *cmdutil.Options, c client.Client, output *cmdu
 	if err != nil {
 		return err
 	}
-	err = output.Print(o.Out, document, func(text *cmdutil.Text) { drawPlan(text, document, drain.Node.Spec.Unschedulable) })
+	err = output.Print(o, document, func(text *cmdutil.Text) { drawPlan(text, document, drain.Node.Spec.Unschedulable) })
 	if err == nil && document.Leaving() > 0 {
 		return cmdutil.ErrChanges
 	}

@@ -14,7 +14,6 @@ import (
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/cli/cmdutil"
-	"github.com/drover-io/drover/internal/members"
 	"github.com/drover-io/drover/internal/rollout/history"
 )
 
@@ -24,10 +23,14 @@ type historyFlags struct {
 	namespace string
 }
 
-func (f *historyFlags) addFlags(command *cobra.Command) {
+// AddFlags adds the flags to a command.
+func (f *historyFlags) AddFlags(command *cobra.Command) {
 	command.Flags().StringVar(&f.namespace, "drover-namespace", cmdutil.DroverNamespace,
 		"Namespace that Drover is installed in, where it keeps the revisions")
 }
+
+// Validate accepts all flags.
+func (*historyFlags) Validate() error { return nil }
 
 // subject is an object with its history.
 type subject struct {
@@ -46,10 +49,11 @@ func (f *historyFlags) subjectOf(ctx context.Context, c client.Reader, object cl
 	}
 	var of history.Subject
 	var groups []*v1alpha1.NodeGroup
-	if group, ok := object.(*v1alpha1.NodeGroup); ok {
-		of, groups = history.OfGroup(group), []*v1alpha1.NodeGroup{group}
-	} else {
-		of = history.OfMachineSet(nil, object.GetNamespace(), object.GetName())
+	switch object := object.(type) {
+	case *v1alpha1.NodeGroup:
+		of, groups = history.OfGroup(object), []*v1alpha1.NodeGroup{object}
+	case *machinev1beta1.MachineSet:
+		of = history.OfMachineSet(nil, object.Namespace, object.Name)
 		if groups, err = groupsOf(ctx, c, object); err != nil {
 			return nil, err
 		}
@@ -71,21 +75,14 @@ func (f *historyFlags) subjectOf(ctx context.Context, c client.Reader, object cl
 }
 
 // groupsOf returns all NodeGroups, the one that a MachineSet belongs to first.
-func groupsOf(ctx context.Context, c client.Reader, object client.Object) ([]*v1alpha1.NodeGroup, error) {
-	groups, err := cmdutil.List[*v1alpha1.NodeGroup](ctx, c, "")
-	set, isSet := object.(*machinev1beta1.MachineSet)
-	if err != nil || !isSet {
-		return groups, err
-	}
-	parsed := make([]*members.Group, len(groups))
-	for i := range groups {
-		parsed[i] = members.Parse(groups[i])
-	}
-	members.Sort(parsed)
-	if present := members.OfSet(parsed, set); present != nil {
+func groupsOf(ctx context.Context, c client.Reader, set *machinev1beta1.MachineSet) ([]*v1alpha1.NodeGroup, error) {
+	var snapshot cmdutil.Snapshot
+	snapshot.ReadGroups(ctx, c)
+	groups := snapshot.Groups
+	if present := snapshot.Membership(ctx).OfSet(set); present != nil {
 		groups = slices.Insert(groups, 0, present.NodeGroup)
 	}
-	return groups, nil
+	return groups, snapshot.NoGroups
 }
 
 // target returns the revision to go back to: the one with a number, or for 0 the newest that is not declared now.
@@ -140,14 +137,15 @@ func restored(object client.Object, revision *appsv1.ControllerRevision) (client
 	return nil, fmt.Errorf("%T has no history", object)
 }
 
-// fresh returns an empty object of the same kind and name.
-func fresh(object client.Object) client.Object {
-	var empty client.Object = &machinev1beta1.MachineSet{}
+// readAgain reads an object again, as another one.
+func readAgain(ctx context.Context, c client.Reader, object client.Object) (client.Object, error) {
+	var again client.Object = &machinev1beta1.MachineSet{}
 	if _, isGroup := object.(*v1alpha1.NodeGroup); isGroup {
-		empty = &v1alpha1.NodeGroup{}
+		again = &v1alpha1.NodeGroup{}
 	}
-	empty.SetName(object.GetName())
-	return empty
+	again.SetNamespace(object.GetNamespace())
+	again.SetName(object.GetName())
+	return again, read(ctx, c, again)
 }
 
 // isApplied reports whether kubectl apply has written the object.

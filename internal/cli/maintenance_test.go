@@ -233,11 +233,11 @@ func TestPlan_Maintenance(t *testing.T) {
 	result := runOn(t, on, "", "plan", "--maintenance", "n1")
 	golden(t, "plan-maintenance.txt", result.out)
 	result.says(t, exitChanges)
-	document := decodeJSON[view.MaintenancePlan](t, runOn(t, on, "", "plan", "--maintenance", "node/n1", "-o", "json").out)
+	document := decodeJSON[view.DrainStatus](t, runOn(t, on, "", "plan", "--maintenance", "node/n1", "-o", "json").out)
 	if len(document.Evict) != 1 || len(document.Blocked) != 1 || document.Blocked[0].Reason != drain.BudgetNever {
 		t.Errorf("%+v", document)
 	}
-	runOn(t, on, "", "plan", "--maintenance", "n2").says(t, 0, "0 of 0 pods would have to leave")
+	runOn(t, on, "", "plan", "--maintenance", "n2").says(t, 0, "0 of 0 would have to leave")
 	clings := builder.Pod("shop", "clings", "n2", builder.WithRunning, func(pod *corev1.Pod) {
 		pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "clings", Controller: new(true)}}
 		pod.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}

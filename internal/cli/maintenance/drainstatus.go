@@ -55,6 +55,15 @@ func observeDrain(ctx context.Context, c client.Client, name string) (*view.Drai
 	return d, nil
 }
 
+// drainStatus returns the status of the drain of a node.
+func drainStatus(ctx context.Context, o *cmdutil.Options, c client.Client, name string) (*view.DrainStatus, error) {
+	drain, err := observeDrain(ctx, c, name)
+	if err != nil {
+		return nil, err
+	}
+	return drain.Status(o.Now())
+}
+
 // NewDrainStatusCommand returns the command drain-status.
 func NewDrainStatusCommand(o *cmdutil.Options) *cobra.Command {
 	output, watch := &cmdutil.OutputFlags{}, false
@@ -78,11 +87,7 @@ maintenance would encounter. With --watch, it checks every second and prints wha
 			return err
 		}
 		return output.Follow(ctx, o, &cmdutil.Follow{}, func(ctx context.Context) (any, func(*cmdutil.Text), bool, error) {
-			drain, err := observeDrain(ctx, c, name)
-			if err != nil {
-				return nil, nil, false, err
-			}
-			status, err := drain.Status(o.Now())
+			status, err := drainStatus(ctx, o, c, name)
 			if err != nil {
 				return nil, nil, false, err
 			}
@@ -93,27 +98,37 @@ maintenance would encounter. With --watch, it checks every second and prints wha
 	return command
 }
 
-func drawDrainStatus(text *cmdutil.Text, status *view.DrainStatus, now time.Time) {
-	text.Printf("Node %s: ", status.Node)
-	switch {
-	case status.Maintenance == "":
-		text.Printf("not in maintenance; a maintenance would encounter this")
-	case status.Reason != "":
-		text.Printf("%s, %s (%s)", status.Maintenance, status.Phase, status.Reason)
-	default:
-		text.Printf("%s, %s", status.Maintenance, status.Phase)
+// drawState writes where the maintenance of a node is.
+func drawState(text *cmdutil.Text, status *view.DrainStatus, now time.Time) {
+	state, leave, alone := status.Maintenance+", "+status.Phase, "still", ""
+	if status.Maintenance == "" {
+		state, leave = "not in maintenance; a maintenance would encounter this", "would"
 	}
-	text.Printf("\nPods: %d of %d still have to leave%s\n", len(status.Pods), status.Total, comma(status.Alone))
-	if status.Cordoned != nil {
-		text.Printf("Cordoned %s ago", cmdutil.Age(now, *status.Cordoned))
-		if status.Deadline != nil {
-			text.Printf(", deadline %s", remaining(*status.Deadline, now))
-		}
-		text.Printf("\n")
+	if status.Reason != "" {
+		state += " (" + status.Reason + ")"
+	}
+	if status.Alone != "" {
+		alone = ", " + status.Alone
+	}
+	text.Printf("Node %s: %s\nPods: %d of %d %s have to leave%s\n", status.Node, state, len(status.Pods), status.Total, leave, alone)
+	switch {
+	case status.Cordoned != nil && status.Deadline != nil:
+		text.Printf("Cordoned %s ago, deadline %s\n", cmdutil.Age(now, *status.Cordoned), remaining(*status.Deadline, now))
+	case status.Cordoned != nil:
+		text.Printf("Cordoned %s ago\n", cmdutil.Age(now, *status.Cordoned))
+	case status.Unschedulable && status.Maintenance == "":
+		text.Printf("The node is already cordoned, and stays so afterwards.\n")
+	}
+	for _, owner := range status.MayReturn {
+		text.Printf("! pods of %s tolerate the cordon and could come back; they stay on the node then, unless spec.drain.returningPods is Wait\n", owner)
 	}
 	if status.Message != "" {
 		text.Printf("Drover reports: %s\n", status.Message)
 	}
+}
+
+func drawDrainStatus(text *cmdutil.Text, status *view.DrainStatus, now time.Time) {
+	drawState(text, status, now)
 	if len(status.Pods) > 0 {
 		text.Printf("\n")
 		var rows [][]any
@@ -136,13 +151,6 @@ func drawDrainStatus(text *cmdutil.Text, status *view.DrainStatus, now time.Time
 	}
 }
 
-func comma(text string) string {
-	if text == "" {
-		return ""
-	}
-	return ", " + text
-}
-
 func remaining(until, now time.Time) string {
 	if until.Before(now) {
 		return cmdutil.Age(now, until) + " ago"
@@ -156,50 +164,13 @@ func Plan(ctx context.Context, o *cmdutil.Options, c client.Client, output *cmdu
 	if err != nil {
 		return err
 	}
-	drain, err := observeDrain(ctx, c, name)
+	status, err := drainStatus(ctx, o, c, name)
 	if err != nil {
 		return err
 	}
-	document, err := drain.Plan(o.Now())
-	if err != nil {
-		return err
-	}
-	err = output.Print(o, document, func(text *cmdutil.Text) { drawPlan(text, document, drain.Node.Spec.Unschedulable) })
-	if err == nil && document.Leaving() > 0 {
+	err = output.Print(o, status, func(text *cmdutil.Text) { drawDrainStatus(text, status, o.Now()) })
+	if err == nil && len(status.Pods) > 0 {
 		return cmdutil.ErrChanges
 	}
 	return err
-}
-
-func drawPlan(text *cmdutil.Text, document *view.MaintenancePlan, cordoned bool) {
-	text.Printf("Node %s: %d of %d pods would have to leave%s\n", document.Node, document.Leaving(), document.Total, comma(document.Alone))
-	if cordoned {
-		text.Printf("The node is already cordoned, and stays so afterwards.\n")
-	}
-	if len(document.Evict) > 0 {
-		text.Printf("\n  %d would be evicted at once\n", len(document.Evict))
-	}
-	for _, pod := range document.Evict {
-		text.Printf("    - %s\n", pod)
-	}
-	for _, group := range document.Blocked {
-		text.Printf("\n  %d could not leave now: %s", len(group.Pods), group.Reason)
-		if group.Detail != "" {
-			text.Printf(" (%s)", group.Detail)
-		}
-		text.Printf("\n")
-		for _, pod := range group.Pods {
-			text.Printf("    ! %s\n", pod)
-		}
-	}
-	for _, owner := range document.MayReturn {
-		text.Printf("\n  ! pods of %s tolerate the cordon and could come back; they stay on the node then, unless spec.drain.returningPods is Wait\n",
-			owner)
-	}
-	for _, budget := range document.Budgets {
-		if budget.Allowed > 0 && budget.Here > int(budget.Allowed) {
-			text.Printf("\n  PodDisruptionBudget %s allows %d of its %d pods here to leave at once; the others follow as it allows.\n",
-				budget.Name, budget.Allowed, budget.Here)
-		}
-	}
 }

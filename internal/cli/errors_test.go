@@ -27,7 +27,7 @@ func TestErrors_OfTheCluster(t *testing.T) {
 		want string
 	}{
 		{"no such resource", apierrors.NewGenericServerResponse(404, "get", setResource, "", "404 page not found", 0, true), "install its CRDs"},
-		{"forbidden", apierrors.NewForbidden(setResource, "", fmt.Errorf("no")), "need get and list"},
+		{"forbidden", apierrors.NewForbidden(setResource, "", fmt.Errorf("no")), "kubectl drover check shows which rights you lack"},
 		{"no credentials", apierrors.NewUnauthorized("no"), "log in again"},
 		{"nothing there", fmt.Errorf("dial: %w", syscall.ECONNREFUSED), "nothing answers"},
 		{"anything else", fmt.Errorf("boom"), "listing machinesets: boom"},
@@ -155,7 +155,7 @@ func TestErrors_Hints(t *testing.T) {
 	for args, want := range map[string]string{
 		"plan nodegroup/batch":   "install the CRD of NodeGroups",
 		"status nodegroup/batch": "install the CRD of NodeGroups",
-		"drain-status workers-0": "drain-status need get and list",
+		"drain-status workers-0": "kubectl drover check shows",
 	} {
 		got := runOn(t, without, "", strings.Fields(args)...)
 		if got.code != exitError || !strings.Contains(got.errors, want) || strings.Contains(got.errors, "with -n") ||

@@ -251,11 +251,11 @@ func TestMaintenanceStart_Denied(t *testing.T) {
 	denied := apierrors.NewForbidden(schema.GroupResource{Resource: "nodemaintenances"}, "n1", errors.New("no"))
 	webhook := apierrors.NewForbidden(schema.GroupResource{Resource: "nodemaintenances"}, "n1",
 		errors.New(`admission webhook "v" denied the request: no node`))
-	for want, err := range map[string]error{"maintenance needs create": denied, "no node": webhook} {
+	for want, err := range map[string]error{"which rights you lack": denied, "no node": webhook} {
 		funcs := interceptor.Funcs{Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error { return err }}
 		result := runOn(t, cluster(funcs, shop()...), "", "maintenance", "start", "n1")
 		result.says(t, 1, want)
-		if err == webhook && strings.Contains(result.errors, "maintenance needs") { //nolint:errorlint // it is this one
+		if err == webhook && strings.Contains(result.errors, "which rights you lack") { //nolint:errorlint // it is this one
 			t.Errorf("the denial of a webhook is not a missing permission: %s", result.errors)
 		}
 	}

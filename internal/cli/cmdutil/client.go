@@ -197,8 +197,13 @@ func (o *Options) watch(
 	if err != nil {
 		return nil, nil, err
 	}
+	trim := trimmer()
 	options := cache.Options{
-		Scheme: Scheme, Mapper: Mapper(), DefaultTransform: Trim, DefaultUnsafeDisableDeepCopy: new(true), ReaderFailOnMissingInformer: true,
+		Scheme: Scheme, Mapper: Mapper(), DefaultUnsafeDisableDeepCopy: new(true), ReaderFailOnMissingInformer: true,
+		DefaultTransform: func(object any) (any, error) {
+			trim(object)
+			return object, nil
+		},
 		DefaultWatchErrorHandler: func(ctx context.Context, _ *toolscache.Reflector, err error) {
 			reportWatchError(ctx, err, cancel, warnings)
 		},
@@ -242,28 +247,15 @@ func (o *Options) watch(
 
 // reportWatchError distinguishes failures of a watch. An informer recovers from most: a restarted API server, an expired version.
 func reportWatchError(ctx context.Context, err error, cancel context.CancelCauseFunc, warnings chan<- error) {
+	explained := Explain(err, "watching MachineSets, Machines, Nodes and NodeGroups", machineSets)
 	switch {
 	case ctx.Err() != nil, errors.Is(err, io.EOF), apierrors.IsResourceExpired(err), apierrors.IsGone(err):
 	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err), IsNotServed(err):
-		cancel(Explain(err, "watching MachineSets, Machines, Nodes and NodeGroups", machineSets))
+		cancel(explained)
 	default:
 		select {
-		case warnings <- Explain(err, "watching MachineSets, Machines, Nodes and NodeGroups", machineSets):
+		case warnings <- explained:
 		default:
 		}
 	}
-}
-
-// Trim drops what no survey reads; that is most of a Node.
-func Trim(object any) (any, error) {
-	if accessor, ok := object.(metav1.Object); ok {
-		accessor.SetManagedFields(nil)
-	}
-	switch object := object.(type) {
-	case *corev1.Node:
-		object.Status = corev1.NodeStatus{}
-	case *machinev1beta1.Machine:
-		object.Spec.ProviderSpec, object.Status.ProviderStatus = machinev1beta1.ProviderSpec{}, nil
-	}
-	return object, nil
 }

@@ -7,11 +7,7 @@ import (
 	"io"
 	"testing"
 
-	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 )
 
 func TestReportWatchError(t *testing.T) {
@@ -42,24 +38,5 @@ func TestReportWatchError(t *testing.T) {
 				t.Errorf("fails %t, warnings %d", fails, len(warnings))
 			}
 		})
-	}
-}
-
-func TestTrim(t *testing.T) {
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "x"}}}}
-	node.Status.Images = []corev1.ContainerImage{{SizeBytes: 1}}
-	machine := &machinev1beta1.Machine{}
-	machine.Status.NodeRef = &corev1.ObjectReference{Name: "n"}
-	machine.Status.ProviderStatus = &runtime.RawExtension{}
-	for _, object := range []any{node, machine} {
-		if _, err := Trim(object); err != nil {
-			t.Error(err)
-		}
-	}
-	if node.ManagedFields != nil || node.Status.Images != nil {
-		t.Error("the Node keeps fields that are not read")
-	}
-	if machine.Status.NodeRef == nil || machine.Status.ProviderStatus != nil {
-		t.Error("of the Machine the link to its Node is needed, the rest is not")
 	}
 }

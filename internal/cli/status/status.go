@@ -102,6 +102,10 @@ func (o *options) observe(ctx context.Context, c client.Reader, sets, groups []s
 	if err != nil {
 		return nil, err
 	}
+	if !cmdutil.IsNotServed(snapshot.NoGroups) {
+		// Beside MachineSets, NodeGroups are left out where they cannot be read.
+		snapshot.NoGroups = nil
+	}
 	if all || len(sets) > 0 {
 		survey, err := o.Survey(ctx, snapshot, &o.protect, sets)
 		if err != nil {

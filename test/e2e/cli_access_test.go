@@ -49,7 +49,7 @@ func TestLeastPrivilege(t *testing.T) {
 		}
 	}
 	for args, want := range map[string]string{
-		"status --wait": `cannot watch resource`, "plan -A": `cannot list resource`, "pause node/" + p.node(0): `cannot patch resource "nodes"`,
+		"plan -A": `cannot list resource`, "pause node/" + p.node(0): `cannot patch resource "nodes"`,
 	} {
 		got := p.droverAs(reader, strings.Fields(args)...)
 		if got.code != 1 || !strings.Contains(got.errors, want) || !strings.Contains(got.errors, "which rights you lack") {

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 
 	drover "github.com/drover-io/drover/api/drover/v1alpha1"
 	kubevirt "github.com/drover-io/drover/api/kubevirt/v1beta1"
@@ -69,10 +68,9 @@ func Explain(err error, action string, resource schema.GroupResource) error {
 	return fmt.Errorf("%s: %w", action, err)
 }
 
-// IsNotServed reports whether the API server does not know the resource, which it says with a 404 that names no object. Watch watches only what is
-// served.
+// IsNotServed reports whether the API server does not know the resource, which it says with a 404 that names no object.
 func IsNotServed(err error) bool {
-	if notWatched := (*cache.ErrResourceNotCached)(nil); meta.IsNoMatchError(err) || errors.As(err, &notWatched) {
+	if meta.IsNoMatchError(err) {
 		return true
 	}
 	status := apierrors.APIStatus(nil)

@@ -15,15 +15,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/pager"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	drover "github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/compact"
 )
-
-// machineSets is the resource that survey errors are about.
-var machineSets = schema.GroupResource{Group: machinev1beta1.GroupName, Resource: "machinesets"}
 
 // List returns all objects of a kind, of a namespace if the kind is namespaced and one is given.
 func List[T client.Object](ctx context.Context, c client.Reader, namespace string, options ...client.ListOption) ([]T, error) {
@@ -49,24 +45,14 @@ func Each[T client.Object](ctx context.Context, c client.Reader, namespace strin
 	if done, err := streamed(ctx, c, namespace, options, visit); done {
 		return Explain(err, "listing machines", mapping.Resource.GroupResource())
 	}
-	page, trim := pagesOf(c, mapping.GroupVersionKind, namespace, options), trimmer()
-	of := func(object runtime.Object) error {
+	trim := trimmer()
+	err = pager.New(pagesOf(c, mapping.GroupVersionKind, namespace, options)).EachListItem(ctx, metav1.ListOptions{}, func(object runtime.Object) error {
 		if item, ok := object.(T); ok {
 			trim(item)
 			visit(item)
 		}
 		return nil
-	}
-	if _, cached := c.(cache.Cache); cached {
-		// A cache has no pages, and what it has is not changed.
-		trim = func(any) {}
-		var list runtime.Object
-		if list, err = page(ctx, metav1.ListOptions{}); err == nil {
-			err = meta.EachListItem(list, of)
-		}
-	} else {
-		err = pager.New(page).EachListItem(ctx, metav1.ListOptions{}, of)
-	}
+	})
 	return Explain(err, "listing "+mapping.Resource.Resource, mapping.Resource.GroupResource())
 }
 

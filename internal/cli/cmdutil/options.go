@@ -32,18 +32,13 @@ type Options struct {
 	Connect func() (client.WithWatch, error)
 	// Get reads a path of the API server that is no object. The body is there with the error, too. Tests replace it.
 	Get func(ctx context.Context, path string) ([]byte, error)
-	// Watch returns a reader of some kinds that a watch keeps up to date until the context ends, and a channel that gets a value after changes. When the
-	// watch fails permanently, it cancels the context with the error; it gives other failures to warnings and tries again. Tests replace it.
-	Watch func(
-		ctx context.Context, cancel context.CancelCauseFunc, warnings chan<- error, kinds ...client.Object,
-	) (client.Reader, <-chan struct{}, error)
 }
 
 // NewOptions returns options for streams, which then escape what they write.
 func NewOptions(streams genericiooptions.IOStreams) *Options {
 	streams.Out, streams.ErrOut = &escaped{out: streams.Out}, &escaped{out: streams.ErrOut}
 	o := &Options{IOStreams: streams, Config: genericclioptions.NewConfigFlags(true), Now: time.Now}
-	o.Connect, o.Get, o.Watch = o.connect, o.get, o.watch
+	o.Connect, o.Get = o.connect, o.get
 	return o
 }
 

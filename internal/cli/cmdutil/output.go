@@ -99,10 +99,10 @@ func (f *OutputFlags) Text(draw func(*Text)) string {
 
 // Follow prints documents as they change, until observe reports that it is done. Documents have times where texts have ages, which grow all the time.
 func (f *OutputFlags) Follow(
-	ctx context.Context, o *Options, follow *Follow, observe func(context.Context) (document any, draw func(*Text), done bool, err error),
+	ctx context.Context, o *Options, wait WaitFlags, observe func(context.Context) (document any, draw func(*Text), done bool, err error),
 ) error {
 	var last []byte
-	return follow.Until(ctx, func(ctx context.Context) (bool, error) {
+	return o.Follow(ctx, wait, func(ctx context.Context) (bool, error) {
 		document, draw, done, err := observe(ctx)
 		if err != nil {
 			return done, err

@@ -86,7 +86,7 @@ maintenance would encounter. With --watch, it checks every second and prints wha
 		if err != nil {
 			return err
 		}
-		return output.Follow(ctx, o, &cmdutil.Follow{}, func(ctx context.Context) (any, func(*cmdutil.Text), bool, error) {
+		return output.Follow(ctx, o, cmdutil.WaitFlags{}, func(ctx context.Context) (any, func(*cmdutil.Text), bool, error) {
 			status, err := drainStatus(ctx, o, c, name)
 			if err != nil {
 				return nil, nil, false, err

@@ -100,7 +100,7 @@ func (o *options) complete(command *cobra.Command, each func(ctx context.Context
 			return err
 		}
 		last := ""
-		return (&cmdutil.Follow{WaitFlags: o.WaitFlags}).Until(ctx, func(ctx context.Context) (bool, error) {
+		return o.Follow(ctx, o.WaitFlags, func(ctx context.Context) (bool, error) {
 			all, err := list(ctx, c)
 			if err != nil {
 				return false, err

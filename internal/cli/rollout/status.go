@@ -76,8 +76,7 @@ func (s *status) follow(ctx context.Context, c client.WithWatch, target client.O
 		return err
 	}
 	s.shown, s.failed = "", time.Time{}
-	follow := cmdutil.Follow{WaitFlags: s.wait}
-	err := follow.Until(ctx, func(ctx context.Context) (done bool, err error) {
+	err := s.Follow(ctx, s.wait, func(ctx context.Context) (done bool, err error) {
 		rollout, err := s.observe(ctx, c, target)
 		if err != nil {
 			return false, err

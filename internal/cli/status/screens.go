@@ -16,13 +16,12 @@ import (
 type observe func(ctx context.Context) (list *view.StatusList, done bool, err error)
 
 // show prints statuses as they change: on a terminal in place, with a line of progress. With --wait it prints only the last document.
-func (o *options) show(ctx context.Context, follow *cmdutil.Follow, observe observe) error {
+func (o *options) show(ctx context.Context, observe observe) error {
 	terminal := term.TTY{Out: cmdutil.Raw(o.Out)}
 	switch {
 	case o.output.IsText() && terminal.IsTerminalOut():
 		screen := &screen{options: o, terminal: terminal}
-		follow.Interval = 200 * time.Millisecond
-		return follow.Until(ctx, func(ctx context.Context) (bool, error) {
+		return o.Follow(ctx, o.WaitFlags, func(ctx context.Context) (bool, error) {
 			list, done, err := observe(ctx)
 			if err != nil {
 				return done, err
@@ -30,7 +29,7 @@ func (o *options) show(ctx context.Context, follow *cmdutil.Follow, observe obse
 			return done, screen.show(list, done)
 		})
 	case !o.output.IsText() && o.Wait:
-		return follow.Until(ctx, func(ctx context.Context) (bool, error) {
+		return o.Follow(ctx, o.WaitFlags, func(ctx context.Context) (bool, error) {
 			list, done, err := observe(ctx)
 			if err != nil || !done {
 				return done, err
@@ -38,7 +37,7 @@ func (o *options) show(ctx context.Context, follow *cmdutil.Follow, observe obse
 			return done, o.output.Print(o.Options, list, nil)
 		})
 	}
-	return o.output.Follow(ctx, o.Options, follow, func(ctx context.Context) (any, func(*cmdutil.Text), bool, error) {
+	return o.output.Follow(ctx, o.Options, o.WaitFlags, func(ctx context.Context) (any, func(*cmdutil.Text), bool, error) {
 		list, done, err := observe(ctx)
 		return list, o.draw(list), done, err
 	})

@@ -44,7 +44,7 @@ func showAll(t *testing.T, o *options, now *time.Time, lists ...*view.StatusList
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		next := 0
-		err := o.show(t.Context(), &cmdutil.Follow{}, func(context.Context) (*view.StatusList, bool, error) {
+		err := o.show(t.Context(), func(context.Context) (*view.StatusList, bool, error) {
 			next++
 			*now = now.Add(2 * time.Second)
 			return lists[next-1], next == len(lists), nil

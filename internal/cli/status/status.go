@@ -8,9 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	"github.com/spf13/cobra"
-	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
@@ -69,7 +67,7 @@ func (o *options) run(ctx context.Context, c client.WithWatch, args []string) er
 	}
 	list, err := o.observe(ctx, c, sets, groups)
 	if err != nil {
-		return cmdutil.SuggestGroup(ctx, c, err, sets...)
+		return err
 	}
 	if len(list.Items)+len(list.NodeGroups) == 0 && o.output.IsText() {
 		_, err := fmt.Fprintf(o.ErrOut, "No MachineSets found in %s, and no NodeGroups.\n", o.Where())
@@ -100,7 +98,7 @@ func (o *options) observe(ctx context.Context, c client.Reader, sets, groups []s
 		err = snapshot.Missing(sets, groups)
 	}
 	if err != nil {
-		return nil, err
+		return nil, cmdutil.SuggestGroup(ctx, c, err, sets...)
 	}
 	if !cmdutil.IsNotServed(snapshot.NoGroups) {
 		// Beside MachineSets, NodeGroups are left out where they cannot be read.
@@ -109,7 +107,7 @@ func (o *options) observe(ctx context.Context, c client.Reader, sets, groups []s
 	if all || len(sets) > 0 {
 		survey, err := o.Survey(ctx, snapshot, &o.protect, sets)
 		if err != nil {
-			return nil, err
+			return nil, cmdutil.SuggestGroup(ctx, c, err, sets...)
 		}
 		list = view.NewStatusList(snapshot.Sets, survey)
 	}
@@ -170,23 +168,10 @@ func (o *options) groupRows(groups []view.NodeGroupStatus) [][]any {
 
 // follow prints the status as it changes: until an interrupt, or with --wait until nothing is pending.
 func (o *options) follow(ctx context.Context, c client.WithWatch, sets, groups []string) error {
-	kinds, err := o.watched(ctx, c)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	warnings := make(chan error, 1)
-	follow := &cmdutil.Follow{WaitFlags: o.WaitFlags, Warnings: warnings, Warn: o.Warn}
-	var objects client.Reader
 	last := &view.StatusList{}
-	err = o.show(ctx, follow, func(within context.Context) (list *view.StatusList, done bool, err error) {
-		if objects == nil {
-			if objects, follow.Changed, err = o.Watch(within, cancel, warnings, kinds...); err != nil {
-				return nil, false, err
-			}
-		}
-		if list, err = o.observe(within, objects, sets, groups); err != nil {
+	err := o.show(ctx, func(ctx context.Context) (*view.StatusList, bool, error) {
+		list, err := o.observe(ctx, c, sets, groups)
+		if err != nil {
 			return nil, false, err
 		}
 		last = list
@@ -199,26 +184,6 @@ func (o *options) follow(ctx context.Context, c client.WithWatch, sets, groups [
 		return errors.New(strings.Join(failed, "\n"))
 	}
 	return err
-}
-
-// watched returns the kinds to watch: those that the cluster serves. It also shows whether the cluster answers at all: a watch tries again forever.
-func (o *options) watched(ctx context.Context, c client.WithWatch) ([]client.Object, error) {
-	kinds := []client.Object{&corev1.Node{}}
-	_, unknown := cmdutil.List[*machinev1beta1.MachineSet](ctx, c, o.Namespace())
-	if unknown == nil {
-		kinds = append(kinds, &machinev1beta1.MachineSet{}, &machinev1beta1.Machine{})
-	} else if !cmdutil.IsNotServed(unknown) {
-		return nil, unknown
-	}
-	switch _, err := cmdutil.List[*v1alpha1.NodeGroup](ctx, c, ""); {
-	case err == nil:
-		kinds = append(kinds, &v1alpha1.NodeGroup{})
-	case unknown != nil && cmdutil.IsNotServed(err):
-		return nil, unknown
-	case unknown != nil:
-		return nil, err
-	}
-	return kinds, nil
 }
 
 // unfinishedText says which MachineSets and NodeGroups are not finished.

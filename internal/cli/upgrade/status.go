@@ -30,7 +30,7 @@ what it waits for.`,
 		ValidArgsFunction: completeRun(o),
 	}, func(ctx context.Context, c client.WithWatch, args []string) error {
 		name := strings.Join(args, "")
-		return output.Follow(ctx, o, &cmdutil.Follow{}, func(ctx context.Context) (any, func(*cmdutil.Text), bool, error) {
+		return output.Follow(ctx, o, cmdutil.WaitFlags{}, func(ctx context.Context) (any, func(*cmdutil.Text), bool, error) {
 			found, err := runs(ctx, o, c, name)
 			if err != nil {
 				return nil, nil, true, err

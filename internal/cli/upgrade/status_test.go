@@ -33,7 +33,7 @@ func TestUpgradeStatus_WatchPrintsChanges(t *testing.T) {
 	output.AddFlags(&cobra.Command{})
 	synctest.Test(t, func(t *testing.T) {
 		look := 0
-		err := output.Follow(t.Context(), cmdutil.NewOptions(streams), &cmdutil.Follow{}, func(context.Context) (any, func(*cmdutil.Text), bool, error) {
+		err := output.Follow(t.Context(), cmdutil.NewOptions(streams), cmdutil.WaitFlags{}, func(context.Context) (any, func(*cmdutil.Text), bool, error) {
 			now = now.Add(time.Minute)
 			if edit := edits[look]; edit != nil {
 				edit()

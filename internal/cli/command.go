@@ -147,7 +147,7 @@ func addGroup(root *cobra.Command, id, title string, commands ...*cobra.Command)
 const versionTimeout = 5 * time.Second
 
 func newVersionCommand(o *cmdutil.Options) *cobra.Command {
-	output, namespace, onlyClient := &cmdutil.OutputFlags{}, "", false
+	output, onlyClient := &cmdutil.OutputFlags{}, false
 	command := &cobra.Command{
 		Use:   "version",
 		Short: "Print the versions of this plugin and of the operator",
@@ -170,7 +170,7 @@ where you may not ask it (get on pods/proxy). If the cluster does not answer, th
 				ctx, cancel := context.WithTimeout(command.Context(), versionTimeout)
 				defer cancel()
 				var err error
-				if info.OperatorVersion, err = check.OperatorVersion(ctx, o, namespace); err != nil {
+				if info.OperatorVersion, err = check.OperatorVersion(ctx, o); err != nil {
 					if err := o.Warn("the version of the operator is unknown: %v", err); err != nil {
 						return err
 					}
@@ -185,7 +185,7 @@ where you may not ask it (get on pods/proxy). If the cluster does not answer, th
 		},
 	}
 	output.AddFlags(command)
-	check.AddNamespace(command, &namespace)
+	cmdutil.DroverNamespaceFlag{Options: o}.AddFlags(command)
 	command.Flags().BoolVar(&onlyClient, "client", false, "If true, print the version of the plugin only, and do not ask the cluster")
 	return command
 }

@@ -19,15 +19,17 @@ import (
 // applications in it, and there are no Machines in it.
 const DefaultNamespace = "openshift-machine-api"
 
-// DroverNamespace is where the manifests install Drover.
-const DroverNamespace = "drover-system"
+// defaultDroverNamespace is where the manifests install Drover.
+const defaultDroverNamespace = "drover-system"
 
 // Options are what all commands share.
 type Options struct {
 	genericiooptions.IOStreams
 	Config        *genericclioptions.ConfigFlags
 	AllNamespaces bool
-	Now           func() time.Time
+	// DroverNamespace is where Drover is installed.
+	DroverNamespace string
+	Now             func() time.Time
 	// Connect returns a client of the cluster. Tests replace it.
 	Connect func() (client.WithWatch, error)
 	// Get reads a path of the API server that is no object. The body is there with the error, too. Tests replace it.
@@ -37,7 +39,7 @@ type Options struct {
 // NewOptions returns options for streams, which then escape what they write.
 func NewOptions(streams genericiooptions.IOStreams) *Options {
 	streams.Out, streams.ErrOut = &escaped{out: streams.Out}, &escaped{out: streams.ErrOut}
-	o := &Options{IOStreams: streams, Config: genericclioptions.NewConfigFlags(true), Now: time.Now}
+	o := &Options{IOStreams: streams, Config: genericclioptions.NewConfigFlags(true), DroverNamespace: defaultDroverNamespace, Now: time.Now}
 	o.Connect, o.Get = o.connect, o.get
 	return o
 }

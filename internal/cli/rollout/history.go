@@ -16,7 +16,6 @@ import (
 // revisions is `rollout history`.
 type revisions struct {
 	*cmdutil.Options
-	historyFlags
 
 	output   cmdutil.OutputFlags
 	revision int64
@@ -35,7 +34,7 @@ CHANGE-CAUSE is the annotation kubernetes.io/change-cause that a NodeGroup had t
 
   # Show what revision 3 declares
   kubectl drover rollout history nodegroup/batch --revision=3`,
-	}, kinds, s.show, &s.output, &s.historyFlags, s)
+	}, kinds, s.show, &s.output, cmdutil.DroverNamespaceFlag{Options: o}, s)
 }
 
 // AddFlags adds the flags to a command.
@@ -53,16 +52,16 @@ func (s *revisions) Validate() error {
 
 // show prints the history of an object.
 func (s *revisions) show(ctx context.Context, c client.WithWatch, target client.Object) error {
-	found, err := s.subjectOf(ctx, c, target)
+	found, err := subjectOf(ctx, s.Options, c, target)
 	if err != nil {
 		return err
 	}
 	shown := found.revisions
 	switch {
 	case len(shown) == 0:
-		return found.missing(&s.historyFlags)
+		return found.missing()
 	case s.revision > 0:
-		one, err := found.target(&s.historyFlags, s.revision)
+		one, err := found.target(s.revision)
 		if err != nil {
 			return err
 		}

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
-	"github.com/spf13/cobra"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,21 +16,6 @@ import (
 	"github.com/drover-io/drover/internal/rollout/history"
 )
 
-// historyFlags say where the revisions are. They are looked for in Drover's namespace alone: users who may write in others must not decide what nodes
-// carry.
-type historyFlags struct {
-	namespace string
-}
-
-// AddFlags adds the flags to a command.
-func (f *historyFlags) AddFlags(command *cobra.Command) {
-	command.Flags().StringVar(&f.namespace, "drover-namespace", cmdutil.DroverNamespace,
-		"Namespace that Drover is installed in, where it keeps the revisions")
-}
-
-// Validate accepts all flags.
-func (*historyFlags) Validate() error { return nil }
-
 // subject is an object with its history.
 type subject struct {
 	client.Object
@@ -39,10 +23,13 @@ type subject struct {
 	revisions []*appsv1.ControllerRevision
 	// data is what the object declares now.
 	data []byte
+	// namespace is Drover's.
+	namespace string
 }
 
-// subjectOf reads the history of an object.
-func (f *historyFlags) subjectOf(ctx context.Context, c client.Reader, object client.Object) (*subject, error) {
+// subjectOf reads the history of an object. Revisions are looked for in Drover's namespace alone: users who may write in others must not decide what
+// nodes carry.
+func subjectOf(ctx context.Context, o *cmdutil.Options, c client.Reader, object client.Object) (*subject, error) {
 	data, err := dataOf(object)
 	if err != nil {
 		return nil, err
@@ -58,11 +45,11 @@ func (f *historyFlags) subjectOf(ctx context.Context, c client.Reader, object cl
 			return nil, err
 		}
 	}
-	all, err := cmdutil.List[*appsv1.ControllerRevision](ctx, c, f.namespace, client.MatchingLabels(of.Labels()))
+	all, err := cmdutil.List[*appsv1.ControllerRevision](ctx, c, o.DroverNamespace, client.MatchingLabels(of.Labels()))
 	if err != nil {
 		return nil, err
 	}
-	s := &subject{Object: object, data: data}
+	s := &subject{Object: object, data: data, namespace: o.DroverNamespace}
 	for _, group := range groups {
 		// The numbers of the revisions that another group has kept mean nothing beside those of the group that has the MachineSet now.
 		if owned := history.Owned(all, group.UID); len(owned) > 0 {
@@ -86,9 +73,9 @@ func groupsOf(ctx context.Context, c client.Reader, set *machinev1beta1.MachineS
 }
 
 // target returns the revision to go back to: the one with a number, or for 0 the newest that is not declared now.
-func (s *subject) target(f *historyFlags, number int64) (*appsv1.ControllerRevision, error) {
+func (s *subject) target(number int64) (*appsv1.ControllerRevision, error) {
 	if len(s.revisions) == 0 {
-		return nil, s.missing(f)
+		return nil, s.missing()
 	}
 	if number > 0 {
 		if found := history.Find(s.revisions, number); found != nil {
@@ -104,13 +91,13 @@ func (s *subject) target(f *historyFlags, number int64) (*appsv1.ControllerRevis
 }
 
 // missing says that there is no history.
-func (s *subject) missing(f *historyFlags) error {
+func (s *subject) missing() error {
 	const format = "no rollout history found for %s in namespace %q; --drover-namespace names the namespace that Drover is installed in"
 	hint := ""
 	if _, isSet := s.Object.(*machinev1beta1.MachineSet); isSet {
 		hint = "; Drover keeps the templates of MachineSets that a NodeGroup with spec.replacement selects"
 	}
-	return fmt.Errorf(format+hint, cmdutil.NameOf(s.Object), f.namespace)
+	return fmt.Errorf(format+hint, cmdutil.NameOf(s.Object), s.namespace)
 }
 
 // dataOf returns what a revision holds of an object.

@@ -19,7 +19,6 @@ import (
 // status is `rollout status`.
 type status struct {
 	*cmdutil.Options
-	historyFlags
 
 	wait     cmdutil.WaitFlags
 	protect  cmdutil.ProtectFlags
@@ -45,7 +44,7 @@ Exit codes: 0 the roll-out is complete, or --watch=false; 1 it has stopped, cann
 
   # Only look
   kubectl drover rollout status nodegroup/batch --watch=false`,
-	}, kinds, s.follow, s, &s.historyFlags, &s.protect)
+	}, kinds, s.follow, s, cmdutil.DroverNamespaceFlag{Options: o}, &s.protect)
 }
 
 // AddFlags adds the flags to a command.
@@ -155,11 +154,11 @@ func (s *status) checkRevision(ctx context.Context, c client.Reader, target clie
 	if s.revision == 0 {
 		return nil
 	}
-	found, err := s.subjectOf(ctx, c, target)
+	found, err := subjectOf(ctx, s.Options, c, target)
 	if err != nil {
 		return err
 	}
-	wanted, err := found.target(&s.historyFlags, s.revision)
+	wanted, err := found.target(s.revision)
 	switch {
 	case err != nil:
 		return err

@@ -18,7 +18,6 @@ import (
 // undo is `rollout undo`.
 type undo struct {
 	*cmdutil.Options
-	historyFlags
 
 	print    cmdutil.PrintFlags
 	revision int64
@@ -39,7 +38,7 @@ rolled out. kubectl drover plan previews what nodes would get.`,
 
   # Go back to revision 3, without keeping the change
   kubectl drover rollout undo nodegroup/batch --to-revision=3 --dry-run=server`,
-	}, kinds, s.undo, &s.print, &s.historyFlags, s)
+	}, kinds, s.undo, &s.print, cmdutil.DroverNamespaceFlag{Options: o}, s)
 }
 
 // AddFlags adds the flags to a command.
@@ -57,11 +56,11 @@ func (s *undo) Validate() error {
 
 // undo writes a revision back.
 func (s *undo) undo(ctx context.Context, c client.WithWatch, target client.Object) error {
-	before, err := s.subjectOf(ctx, c, target)
+	before, err := subjectOf(ctx, s.Options, c, target)
 	if err != nil {
 		return err
 	}
-	revision, err := before.target(&s.historyFlags, s.revision)
+	revision, err := before.target(s.revision)
 	if err != nil {
 		return err
 	}

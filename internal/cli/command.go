@@ -63,6 +63,9 @@ func execute(ctx context.Context, o *cmdutil.Options, args []string) int {
 	}
 	// If stderr is gone, there is nowhere left to report to.
 	_, _ = fmt.Fprintf(o.ErrOut, "error: %v\n", err)
+	if none := o.NoLeader(ctx, err); none != "" {
+		_ = o.Warn("%s", none)
+	}
 	if cmdutil.IsUsageError(err) {
 		_, _ = fmt.Fprintf(o.ErrOut, "See '%s --help' for usage.\n", command.CommandPath())
 	}

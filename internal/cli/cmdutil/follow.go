@@ -60,7 +60,7 @@ func (o *Options) Follow(ctx context.Context, wait WaitFlags, look func(context.
 	}
 	switch {
 	case ctx.Err() == nil:
-		return stoppedError{fmt.Errorf("timed out after %s", wait.Timeout)}
+		return NeedsDrover(stoppedError{fmt.Errorf("timed out after %s", wait.Timeout)})
 	case wait.Wait:
 		return stoppedError{errors.New("interrupted")}
 	}

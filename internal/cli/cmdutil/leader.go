@@ -2,6 +2,7 @@ package cmdutil
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -49,4 +50,33 @@ func (o *Options) Leader(ctx context.Context, c client.Reader) (pod, none string
 		return "", fmt.Sprintf("Lease %s is held by %q, which is no Pod", name, pod), nil
 	}
 	return pod, "", nil
+}
+
+// needsDrover is an error about what Drover has still to do.
+type needsDrover struct{ error }
+
+func (n needsDrover) Unwrap() error { return n.error }
+
+// NeedsDrover marks an error as one about what Drover has still to do.
+func NeedsDrover(err error) error { return needsDrover{err} }
+
+// leaderTimeout is how long a command that has failed looks for the leader.
+const leaderTimeout = 5 * time.Second
+
+// NoLeader says why Drover does not do what an error is about: no replica leads. It is empty for other errors, and where that is unknown.
+func (o *Options) NoLeader(ctx context.Context, err error) string {
+	if !errors.As(err, &needsDrover{}) {
+		return ""
+	}
+	ctx, cancel := context.WithTimeout(ctx, leaderTimeout)
+	defer cancel()
+	c, err := o.Connect()
+	if err != nil {
+		return ""
+	}
+	_, none, err := o.Leader(ctx, c)
+	if err != nil || none == "" {
+		return ""
+	}
+	return none + "; Drover changes nothing now, unless it runs in another namespace (kubectl drover check --drover-namespace)"
 }

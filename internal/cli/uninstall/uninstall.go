@@ -45,7 +45,7 @@ Exit codes: 0 nothing is left, 1 the command lists what is, or cannot find out.`
 			return err
 		}
 		if count := len(check.Items); count > 0 {
-			return fmt.Errorf("%d objects need Drover: do not uninstall it before they are gone", count)
+			return cmdutil.NeedsDrover(fmt.Errorf("%d objects need Drover: do not uninstall it before they are gone", count))
 		}
 		return nil
 	}, output)

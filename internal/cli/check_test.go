@@ -15,8 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
-
-	"github.com/drover-io/drover/internal/cli/cmdutil"
 )
 
 // installed is a cluster in which Drover works, and what its API server has beside objects.
@@ -32,7 +30,7 @@ type installed struct {
 
 func newInstalled() *installed {
 	ours := map[string]string{"app.kubernetes.io/name": "drover"}
-	in := metav1.ObjectMeta{Namespace: cmdutil.DroverNamespace, Name: "drover", Labels: ours}
+	in := metav1.ObjectMeta{Namespace: "drover-system", Name: "drover", Labels: ours}
 	global := metav1.ObjectMeta{Name: "drover", Labels: ours}
 	i := &installed{
 		deployment: &appsv1.Deployment{ObjectMeta: in, Status: appsv1.DeploymentStatus{ReadyReplicas: 2}},

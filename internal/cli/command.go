@@ -20,7 +20,6 @@ import (
 	"github.com/drover-io/drover/internal/cli/cmdutil"
 	"github.com/drover-io/drover/internal/cli/explain"
 	"github.com/drover-io/drover/internal/cli/maintenance"
-	"github.com/drover-io/drover/internal/cli/pause"
 	"github.com/drover-io/drover/internal/cli/plan"
 	"github.com/drover-io/drover/internal/cli/rollout"
 	"github.com/drover-io/drover/internal/cli/status"
@@ -64,6 +63,9 @@ func execute(ctx context.Context, o *cmdutil.Options, args []string) int {
 	}
 	// If stderr is gone, there is nowhere left to report to.
 	_, _ = fmt.Fprintf(o.ErrOut, "error: %v\n", err)
+	if none := o.NoLeader(ctx, err); none != "" {
+		_ = o.Warn("%s", none)
+	}
 	if cmdutil.IsUsageError(err) {
 		_, _ = fmt.Fprintf(o.ErrOut, "See '%s --help' for usage.\n", command.CommandPath())
 	}
@@ -95,7 +97,7 @@ nodegroup/NAME or ng/NAME.`,
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cmdutil.AsUsageError(err) })
 	o.AddFlags(root.PersistentFlags())
 	addGroup(root, "metadata", "Labels, annotations and taints:", plan.NewCommand(o), status.NewCommand(o), explain.NewCommand(o),
-		pause.NewPauseCommand(o), pause.NewResumeCommand(o), rollout.NewCommand(o))
+		rollout.NewPauseCommand(o), rollout.NewResumeCommand(o), rollout.NewCommand(o))
 	addGroup(root, "nodes", "Maintenance and upgrades of nodes:", maintenance.NewCommand(o), maintenance.NewDrainStatusCommand(o),
 		upgrade.NewCommand(o))
 	addGroup(root, "other", "Other commands:", check.NewCommand(o), uninstall.NewCommand(o), newVersionCommand(o), newOptionsCommand(o))
@@ -148,7 +150,7 @@ func addGroup(root *cobra.Command, id, title string, commands ...*cobra.Command)
 const versionTimeout = 5 * time.Second
 
 func newVersionCommand(o *cmdutil.Options) *cobra.Command {
-	output, namespace, onlyClient := &cmdutil.OutputFlags{}, "", false
+	output, onlyClient := &cmdutil.OutputFlags{}, false
 	command := &cobra.Command{
 		Use:   "version",
 		Short: "Print the versions of this plugin and of the operator",
@@ -171,13 +173,13 @@ where you may not ask it (get on pods/proxy). If the cluster does not answer, th
 				ctx, cancel := context.WithTimeout(command.Context(), versionTimeout)
 				defer cancel()
 				var err error
-				if info.OperatorVersion, err = check.OperatorVersion(ctx, o, namespace); err != nil {
+				if info.OperatorVersion, err = check.OperatorVersion(ctx, o); err != nil {
 					if err := o.Warn("the version of the operator is unknown: %v", err); err != nil {
 						return err
 					}
 				}
 			}
-			return output.Print(o.Out, info, func(text *cmdutil.Text) {
+			return output.Print(o, info, func(text *cmdutil.Text) {
 				text.Printf("%s\n", version.String("kubectl-drover"))
 				if info.OperatorVersion != "" {
 					text.Printf("operator %s\n", info.OperatorVersion)
@@ -186,7 +188,7 @@ where you may not ask it (get on pods/proxy). If the cluster does not answer, th
 		},
 	}
 	output.AddFlags(command)
-	check.AddNamespace(command, &namespace)
+	cmdutil.DroverNamespaceFlag{Options: o}.AddFlags(command)
 	command.Flags().BoolVar(&onlyClient, "client", false, "If true, print the version of the plugin only, and do not ask the cluster")
 	return command
 }

@@ -27,7 +27,7 @@ func TestErrors_OfTheCluster(t *testing.T) {
 		want string
 	}{
 		{"no such resource", apierrors.NewGenericServerResponse(404, "get", setResource, "", "404 page not found", 0, true), "install its CRDs"},
-		{"forbidden", apierrors.NewForbidden(setResource, "", fmt.Errorf("no")), "need get and list"},
+		{"forbidden", apierrors.NewForbidden(setResource, "", fmt.Errorf("no")), "kubectl drover check shows which rights you lack"},
 		{"no credentials", apierrors.NewUnauthorized("no"), "log in again"},
 		{"nothing there", fmt.Errorf("dial: %w", syscall.ECONNREFUSED), "nothing answers"},
 		{"anything else", fmt.Errorf("boom"), "listing machinesets: boom"},
@@ -103,15 +103,14 @@ func TestErrors_OfInput(t *testing.T) {
 		{"plan -A zzz", "in any namespace", false},
 		{"status --timeout 5s", "--timeout requires --wait", true},
 		{"status --wait --timeout -5s", "cannot be negative", true},
-		{"explain", "takes the name of one node, not 0", true},
-		{"explain a b", "takes the name of one node, not 2", true},
-		{"explain node/", "is empty", true},
-		{"explain workers-00", `node "workers-00" not found in the cluster; did you mean workers-0?`, false},
+		{"explain", "name one node, not 0", true},
+		{"explain a b", "name one node, not 2", true},
+		{"explain node/", `"node/" is not a NODE`, true},
+		{"explain workers-00", `Node "workers-00" not found in the cluster; did you mean workers-0?`, false},
 		{"pause", "name at least one", true},
-		{"pause node/", "is not a MACHINESET, machine/NAME or node/NAME", true},
+		{"pause node/", "is not a MACHINESET, machine/NAME, node/NAME or nodegroup/NAME", true},
 		{"pause pod/x", "is not a MACHINESET", true},
-		{"pause nodegroup/batch", "kubectl drover rollout pause|resume nodegroup/batch", true},
-		{"resume ng batch", "kubectl drover rollout pause|resume nodegroup/batch", true},
+		{"pause nodegroup/batch --reason x", "a NodeGroup keeps no reason", true},
 		{"pause x --dry-run=maybe", "must be none, client or server", true},
 		{"resume nosuch", `MachineSet "nosuch" not found in namespace "openshift-machine-api"; there are workers`, false},
 		{"pause node/worker-0", `Node "worker-0" not found in the cluster; did you mean workers-0?`, false},
@@ -156,7 +155,7 @@ func TestErrors_Hints(t *testing.T) {
 	for args, want := range map[string]string{
 		"plan nodegroup/batch":   "install the CRD of NodeGroups",
 		"status nodegroup/batch": "install the CRD of NodeGroups",
-		"drain-status workers-0": "drain-status need get and list",
+		"drain-status workers-0": "kubectl drover check shows",
 	} {
 		got := runOn(t, without, "", strings.Fields(args)...)
 		if got.code != exitError || !strings.Contains(got.errors, want) || strings.Contains(got.errors, "with -n") ||

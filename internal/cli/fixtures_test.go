@@ -158,10 +158,6 @@ func runGet(
 	o := cmdutil.NewOptions(streams)
 	o.Now = func() time.Time { return testTime }
 	o.Connect, o.Get = connect, get
-	o.Watch = func(context.Context, context.CancelCauseFunc, chan<- error, ...client.Object) (client.Reader, <-chan struct{}, error) {
-		c, err := connect()
-		return c, nil, err
-	}
 	code := execute(t.Context(), o, args)
 	return outcome{out.String(), errors.String(), code}
 }

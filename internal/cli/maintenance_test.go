@@ -108,7 +108,7 @@ func TestMaintenanceStart(t *testing.T) {
 		{"node/n1 n2 n1 --reason disks", "n1:n1:disks n2:n2:disks", "n2 created", 0},
 		{"-l rack=7 --deadline 5m --force", "n1:n1::5m0s:true n2:n2::5m0s:true", "n1 created", 0},
 		{"-l rack=9", "", "no node matches", 1},
-		{"n3 n2", "n2:n2:", `node "n3" not found in the cluster; did you mean n1, n2?`, 1},
+		{"n3 n2", "n2:n2:", `Node "n3" not found in the cluster; did you mean n1, n2?`, 1},
 		{"-l rack=,x", "", "--selector", 1},
 		{"-l rack=7 n1", "", "either names of nodes or --selector", 1},
 		{"", "", "name the nodes", 1},
@@ -224,7 +224,7 @@ func TestDrainStatus(t *testing.T) {
 	}
 	runOn(t, on, "", "drain-status", "n2").says(t, 0, "not in maintenance; a maintenance would encounter this", "0 of 0")
 	runOn(t, on, "", "drain-status", "n2", "--watch").says(t, 0, "0 of 0")
-	runOn(t, on, "", "drain-status", "n3").says(t, 1, `node "n3" not found`, "n1, n2")
+	runOn(t, on, "", "drain-status", "n3").says(t, 1, `Node "n3" not found`, "n1, n2")
 	runOn(t, on, "", "drain-status").says(t, 1, "name one node")
 }
 
@@ -233,11 +233,11 @@ func TestPlan_Maintenance(t *testing.T) {
 	result := runOn(t, on, "", "plan", "--maintenance", "n1")
 	golden(t, "plan-maintenance.txt", result.out)
 	result.says(t, exitChanges)
-	document := decodeJSON[view.MaintenancePlan](t, runOn(t, on, "", "plan", "--maintenance", "node/n1", "-o", "json").out)
+	document := decodeJSON[view.DrainStatus](t, runOn(t, on, "", "plan", "--maintenance", "node/n1", "-o", "json").out)
 	if len(document.Evict) != 1 || len(document.Blocked) != 1 || document.Blocked[0].Reason != drain.BudgetNever {
 		t.Errorf("%+v", document)
 	}
-	runOn(t, on, "", "plan", "--maintenance", "n2").says(t, 0, "0 of 0 pods would have to leave")
+	runOn(t, on, "", "plan", "--maintenance", "n2").says(t, 0, "0 of 0 would have to leave")
 	clings := builder.Pod("shop", "clings", "n2", builder.WithRunning, func(pod *corev1.Pod) {
 		pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "clings", Controller: new(true)}}
 		pod.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
@@ -251,11 +251,11 @@ func TestMaintenanceStart_Denied(t *testing.T) {
 	denied := apierrors.NewForbidden(schema.GroupResource{Resource: "nodemaintenances"}, "n1", errors.New("no"))
 	webhook := apierrors.NewForbidden(schema.GroupResource{Resource: "nodemaintenances"}, "n1",
 		errors.New(`admission webhook "v" denied the request: no node`))
-	for want, err := range map[string]error{"maintenance needs create": denied, "no node": webhook} {
+	for want, err := range map[string]error{"which rights you lack": denied, "no node": webhook} {
 		funcs := interceptor.Funcs{Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error { return err }}
 		result := runOn(t, cluster(funcs, shop()...), "", "maintenance", "start", "n1")
 		result.says(t, 1, want)
-		if err == webhook && strings.Contains(result.errors, "maintenance needs") { //nolint:errorlint // it is this one
+		if err == webhook && strings.Contains(result.errors, "which rights you lack") { //nolint:errorlint // it is this one
 			t.Errorf("the denial of a webhook is not a missing permission: %s", result.errors)
 		}
 	}

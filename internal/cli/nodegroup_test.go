@@ -116,7 +116,7 @@ func TestPlanNodeGroup(t *testing.T) {
 		t.Fatalf("%s", got.out)
 	}
 	item := list.Items[0]
-	want := view.GroupSummary{Nodes: 6, Synced: 0, Pending: 0, Conflict: 1, Refused: 0, Held: 1, Released: 1, ToWrite: 6}
+	want := view.Summary{Nodes: 6, Conflict: 1, Held: 1, Released: 1, ToWrite: 6, NodeWrites: 6}
 	want.Pending = want.Nodes - want.Conflict - want.Held
 	if item.Summary != want || len(item.Waves) != 3 || len(item.LabelUses) != 1 || item.Disruption.Limit != 2 || item.Disruption.Open {
 		t.Errorf("%s", got.out)
@@ -362,7 +362,7 @@ func TestPlanNodeGroup_File(t *testing.T) {
 			"plan nodegroup/batch -f -", "apiVersion: v1\nkind: Service\nmetadata: {name: a}", nil, "there is no NodeGroup of drover.dev", exitError,
 		},
 		"an unknown group": {"plan ng/nosuch", "", nil, `NodeGroup "nosuch" not found`, exitError},
-		"with MachineSets": {"plan ng/batch workers", "", nil, "with two commands", exitError},
+		"with MachineSets": {"plan ng/batch workers", "", nil, `MachineSet "workers" not found`, exitError},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := runOn(t, f.client(), c.stdin, strings.Fields(c.args)...)

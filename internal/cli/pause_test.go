@@ -34,3 +34,20 @@ func TestPause_ObjectCreatedAgain(t *testing.T) {
 		t.Errorf("sent %s, want %s", sent, want)
 	}
 }
+
+// TestPause_NodeGroup: pause and resume also take NodeGroups. Pausing what is paused changes nothing.
+func TestPause_NodeGroup(t *testing.T) {
+	f := &fakeCluster{}
+	f.group("batch", "blue", nil)
+	on := f.client()
+	for _, step := range []struct{ args, want string }{
+		{"pause nodegroup/batch", "nodegroup.drover.dev/batch paused\n"},
+		{"pause ng batch", "nodegroup.drover.dev/batch already paused\n"},
+		{"resume ng/batch -o name", "nodegroup.drover.dev/batch\n"},
+		{"resume ng/batch", "nodegroup.drover.dev/batch not paused\n"},
+	} {
+		if got := runOn(t, on, "", strings.Fields(step.args)...); got.code != exitOK || got.out != step.want {
+			t.Errorf("%s: %+v", step.args, got)
+		}
+	}
+}

@@ -111,6 +111,28 @@ func TestPreview_StandardInput(t *testing.T) {
 	}
 }
 
+// TestPreview_BothKinds: the MachineSets and NodeGroups of a file are planned with each other, and those that are named with two kinds, too.
+func TestPreview_BothKinds(t *testing.T) {
+	f, group := batch(t)
+	f.machineSet("workers", 1, declare(nil, nil))
+	group.Spec.Metadata.Labels["team"] = "red"
+	content := workersManifest + "---\n" + manifestYAML(t, group.DeepCopy(), "NodeGroup", "drover.dev/v1alpha1")
+	for _, args := range [][]string{{"plan", "-f", "-"}, {"plan", "workers", "nodegroup/batch", "-f", "-"}} {
+		got := runOn(t, f.client(), content, args...)
+		for _, want := range []string{
+			"+ label      tier=gold", "To change: 1 Node and 1 Machine of 1.\n\nNodeGroup batch (generation 3, 7 nodes)", "team=blue → red",
+			"To change: 7 Nodes of 7.",
+		} {
+			if got.code != exitChanges || !strings.Contains(got.out, want) {
+				t.Errorf("%v: there is no %q in %+v", args, want, got)
+			}
+		}
+	}
+	if got := runOn(t, f.client(), content, "plan", "nodegroup/batch", "-f", "-"); strings.Contains(got.out, "MachineSet") {
+		t.Errorf("of the NodeGroup alone: %+v", got)
+	}
+}
+
 func TestPreview_Namespaces(t *testing.T) {
 	elsewhere := strings.Replace(workersManifest, "name: workers", "name: workers\n  namespace: elsewhere", 1)
 	both := elsewhere + "---\n" + strings.Replace(workersManifest, "name: workers", "name: other\n  namespace: third", 1)

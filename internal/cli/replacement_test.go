@@ -209,6 +209,9 @@ func TestPlan_ReplacementUnknown(t *testing.T) {
 	if got.code != exitOK || !strings.Contains(got.errors, "which Machines would be replaced is unknown") {
 		t.Errorf("%+v", got)
 	}
+	if got := runOn(t, forbidden, "", "status"); got.code != exitOK || got.errors != "" {
+		t.Errorf("status: %+v", got)
+	}
 }
 
 // TestPlanNodeGroup_OtherNamespace: the MachineSets of a group are read where they are, whatever the namespace of the command.

@@ -17,17 +17,10 @@ import (
 	"github.com/drover-io/drover/internal/version"
 )
 
-type options struct {
-	*cmdutil.Options
-	output cmdutil.OutputFlags
-	// namespace is that of Drover.
-	namespace string
-}
-
 // NewCommand returns the command.
-func NewCommand(shared *cmdutil.Options) *cobra.Command {
-	o := &options{Options: shared}
-	command := &cobra.Command{
+func NewCommand(o *cmdutil.Options) *cobra.Command {
+	output := &cmdutil.OutputFlags{Tables: true}
+	return o.Command(&cobra.Command{
 		Use:   "check",
 		Short: "Check that Drover works in this cluster",
 		Long: `Check that the operator is up, which replica leads, which capabilities run and why others do not, the versions of server, operator and
@@ -40,21 +33,11 @@ Exit codes: 0 Drover works, with or without warnings; 1 something has failed.`,
 		Example: `  # Check Drover after you have installed it
   kubectl drover check`,
 		Args: cobra.NoArgs,
-		RunE: shared.RunE(o.run, &o.output),
-	}
-	o.output.AddFlags(command)
-	o.output.AddNoHeaders(command)
-	AddNamespace(command, &o.namespace)
-	return command
+	}, func(ctx context.Context, c client.WithWatch, _ []string) error { return run(ctx, o, c, output) }, output, cmdutil.DroverNamespaceFlag{Options: o})
 }
 
-// AddNamespace adds --drover-namespace.
-func AddNamespace(command *cobra.Command, namespace *string) {
-	command.Flags().StringVar(namespace, "drover-namespace", cmdutil.DroverNamespace, "Namespace that Drover is installed in")
-}
-
-func (o *options) run(ctx context.Context, c client.WithWatch, _ []string) error {
-	s := &survey{Options: o.Options, client: c, namespace: o.namespace}
+func run(ctx context.Context, o *cmdutil.Options, c client.Client, output *cmdutil.OutputFlags) error {
+	s := &survey{Options: o, client: c}
 	s.TypeMeta = view.TypeMeta{APIVersion: view.APIVersion, Kind: "Check"}
 	if err := s.server(ctx); err != nil {
 		return err
@@ -63,7 +46,7 @@ func (o *options) run(ctx context.Context, c client.WithWatch, _ []string) error
 	s.policies(ctx)
 	s.webhook(ctx)
 	s.rights(ctx)
-	err := o.output.Print(o.Out, &s.Check, func(text *cmdutil.Text) {
+	err := output.Print(o, &s.Check, func(text *cmdutil.Text) {
 		var rows [][]any
 		for _, item := range s.Items {
 			rows = append(rows, []any{item.Check, item.State, item.Message})
@@ -81,8 +64,7 @@ type survey struct {
 	view.Check
 	*cmdutil.Options
 
-	client    client.Client
-	namespace string
+	client client.Client
 	// served are the API groups that the cluster serves.
 	served sets.Set[string]
 }

@@ -4,12 +4,8 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	coordinationv1 "k8s.io/api/coordination/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -21,20 +17,17 @@ import (
 // ours selects what the manifests of Drover install.
 var ours = client.MatchingLabels{"app.kubernetes.io/name": "drover"}
 
-// leaseName is the name of the lease of the leader election, and probesPort the port of the probes, as the manifests have them.
-const (
-	leaseName  = "drover"
-	probesPort = 8081
-)
+// probesPort is the port of the probes, as the manifests have it.
+const probesPort = 8081
 
 // operator checks the Deployment, the leader, and what that reports of itself.
 func (s *survey) operator(ctx context.Context) {
-	all, err := cmdutil.List[*appsv1.Deployment](ctx, s.client, s.namespace, ours)
+	all, err := cmdutil.List[*appsv1.Deployment](ctx, s.client, s.DroverNamespace, ours)
 	switch {
 	case err != nil:
 		s.add("operator", view.CheckWarning, "whether it is up is unknown: %v", err)
 	case len(all) == 0:
-		s.add("operator", view.CheckFailed, "there is no Deployment of Drover in namespace %s; --drover-namespace names another one", s.namespace)
+		s.add("operator", view.CheckFailed, "there is no Deployment of Drover in namespace %s; --drover-namespace names another one", s.DroverNamespace)
 		return
 	}
 	image := ""
@@ -46,13 +39,13 @@ func (s *survey) operator(ctx context.Context) {
 		} else if ready < wanted {
 			state = view.CheckWarning
 		}
-		s.add("operator", state, "Deployment %s/%s has %d of %d replicas ready, image %s", s.namespace, deployment.Name, ready, wanted, image)
+		s.add("operator", state, "Deployment %s/%s has %d of %d replicas ready, image %s", s.DroverNamespace, deployment.Name, ready, wanted, image)
 	}
 	pod := s.leader(ctx)
 	if pod == "" {
 		return
 	}
-	lines, err := reportOf(ctx, s.Options, s.namespace, pod)
+	lines, err := reportOf(ctx, s.Options, pod)
 	if err != nil {
 		s.add("capability", view.CheckWarning,
 			"which capabilities run is unknown: reading /readyz of Pod %s, for which you need get on pods/proxy: %v", pod, err)
@@ -64,26 +57,14 @@ func (s *survey) operator(ctx context.Context) {
 }
 
 // leader checks the lease, and returns the Pod of its holder; empty where none leads.
-func (s *survey) leader(ctx context.Context) (pod string) {
-	lease := &coordinationv1.Lease{}
-	err := s.client.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: leaseName}, lease)
-	switch holder := ptr.Deref(lease.Spec.HolderIdentity, ""); {
-	case apierrors.IsNotFound(err), err == nil && (holder == "" || lease.Spec.RenewTime == nil):
-		s.add("leader", view.CheckFailed, "no replica leads: Lease %s/%s has no holder", s.namespace, leaseName)
+func (s *survey) leader(ctx context.Context) string {
+	pod, none, err := s.Leader(ctx, s.client)
+	switch {
 	case err != nil:
 		s.add("leader", view.CheckWarning, "which replica leads is unknown: %v", err)
+	case none != "":
+		s.add("leader", view.CheckFailed, "%s", none)
 	default:
-		pod, _, _ = strings.Cut(holder, "_")
-		ended := lease.Spec.RenewTime.Add(time.Duration(ptr.Deref(lease.Spec.LeaseDurationSeconds, 0)) * time.Second)
-		if s.Now().After(ended) {
-			s.add("leader", view.CheckFailed, "no replica leads: Lease %s/%s of %s ended %s ago", s.namespace, leaseName, pod, cmdutil.Age(s.Now(), ended))
-			return ""
-		}
-		if len(validation.IsDNS1123Subdomain(pod)) > 0 {
-			// The name becomes a part of the path of a request that is made with the user's rights.
-			s.add("leader", view.CheckFailed, "Lease %s/%s is held by %q, which is no Pod", s.namespace, leaseName, pod)
-			return ""
-		}
 		s.add("leader", view.CheckOK, "%s", pod)
 	}
 	return pod
@@ -117,8 +98,8 @@ func (s *survey) report(line string) {
 const versionLine = "drover: "
 
 // reportOf returns what a replica reports of itself.
-func reportOf(ctx context.Context, o *cmdutil.Options, namespace, pod string) ([]string, error) {
-	body, err := o.Get(ctx, fmt.Sprintf("/api/v1/namespaces/%s/pods/%s:%d/proxy/readyz?verbose", namespace, pod, probesPort))
+func reportOf(ctx context.Context, o *cmdutil.Options, pod string) ([]string, error) {
+	body, err := o.Get(ctx, fmt.Sprintf("/api/v1/namespaces/%s/pods/%s:%d/proxy/readyz?verbose", o.DroverNamespace, pod, probesPort))
 	// A replica that is not ready answers with an error, and says why.
 	if err != nil && !strings.Contains(string(body), "capability ") {
 		return nil, err
@@ -135,26 +116,25 @@ func imageOf(deployment *appsv1.Deployment) string {
 }
 
 // OperatorVersion returns the version of the operator that leads or, where it cannot be asked, its image.
-func OperatorVersion(ctx context.Context, o *cmdutil.Options, namespace string) (string, error) {
+func OperatorVersion(ctx context.Context, o *cmdutil.Options) (string, error) {
 	c, err := o.Connect()
 	if err != nil {
 		return "", err
 	}
-	s := &survey{Options: o, client: c, namespace: namespace}
-	if pod := s.leader(ctx); pod != "" {
-		lines, _ := reportOf(ctx, o, namespace, pod)
+	if pod, _, err := o.Leader(ctx, c); err == nil && pod != "" {
+		lines, _ := reportOf(ctx, o, pod)
 		for _, line := range lines {
 			if running, found := strings.CutPrefix(line, versionLine); found {
 				return running, nil
 			}
 		}
 	}
-	all, err := cmdutil.List[*appsv1.Deployment](ctx, c, namespace, ours)
+	all, err := cmdutil.List[*appsv1.Deployment](ctx, c, o.DroverNamespace, ours)
 	if err != nil {
 		return "", err
 	}
 	for _, deployment := range all {
 		return imageOf(deployment), nil
 	}
-	return "", fmt.Errorf("there is no Deployment of Drover in namespace %s", namespace)
+	return "", fmt.Errorf("there is no Deployment of Drover in namespace %s", o.DroverNamespace)
 }

@@ -28,8 +28,6 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/rest"
-	toolscache "k8s.io/client-go/tools/cache"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	autoscaling "github.com/drover-io/drover/api/autoscaling/v1beta1"
@@ -187,83 +185,4 @@ func (c *machineClient) stream(ctx context.Context, namespace string) (all []*ma
 		all = append(all, machine)
 	})
 	return all, err
-}
-
-// watch is Watch on the cluster of the kubeconfig flags.
-func (o *Options) watch(
-	ctx context.Context, cancel context.CancelCauseFunc, warnings chan<- error, kinds ...client.Object,
-) (client.Reader, <-chan struct{}, error) {
-	config, err := o.restConfig()
-	if err != nil {
-		return nil, nil, err
-	}
-	options := cache.Options{
-		Scheme: Scheme, Mapper: Mapper(), DefaultTransform: Trim, DefaultUnsafeDisableDeepCopy: new(true), ReaderFailOnMissingInformer: true,
-		DefaultWatchErrorHandler: func(ctx context.Context, _ *toolscache.Reflector, err error) {
-			reportWatchError(ctx, err, cancel, warnings)
-		},
-	}
-	if namespace := o.Namespace(); namespace != "" {
-		options.DefaultNamespaces = map[string]cache.Config{namespace: {}}
-	}
-	objects, err := cache.New(config, options)
-	if err != nil {
-		return nil, nil, fmt.Errorf("creating a watch from the kubeconfig: %w", err)
-	}
-	// It holds one value, however much has changed since it was last read.
-	changed := make(chan struct{}, 1)
-	notify := func() {
-		select {
-		case changed <- struct{}{}:
-		default:
-		}
-	}
-	for _, object := range kinds {
-		informer, err := objects.GetInformer(ctx, object, cache.BlockUntilSynced(false))
-		if err == nil {
-			_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-				AddFunc: func(any) { notify() }, UpdateFunc: func(any, any) { notify() }, DeleteFunc: func(any) { notify() },
-			})
-		}
-		if err != nil {
-			return nil, nil, fmt.Errorf("watching %T: %w", object, err)
-		}
-	}
-	go func() {
-		if err := objects.Start(ctx); err != nil {
-			cancel(err)
-		}
-	}()
-	if !objects.WaitForCacheSync(ctx) {
-		return nil, nil, context.Cause(ctx)
-	}
-	return objects, changed, nil
-}
-
-// reportWatchError distinguishes failures of a watch. An informer recovers from most: a restarted API server, an expired version.
-func reportWatchError(ctx context.Context, err error, cancel context.CancelCauseFunc, warnings chan<- error) {
-	switch {
-	case ctx.Err() != nil, errors.Is(err, io.EOF), apierrors.IsResourceExpired(err), apierrors.IsGone(err):
-	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err), IsNotServed(err):
-		cancel(Explain(err, "watching MachineSets, Machines, Nodes and NodeGroups", machineSets))
-	default:
-		select {
-		case warnings <- Explain(err, "watching MachineSets, Machines, Nodes and NodeGroups", machineSets):
-		default:
-		}
-	}
-}
-
-// Trim drops what no survey reads; that is most of a Node.
-func Trim(object any) (any, error) {
-	if accessor, ok := object.(metav1.Object); ok {
-		accessor.SetManagedFields(nil)
-	}
-	switch object := object.(type) {
-	case *corev1.Node:
-		object.Status = corev1.NodeStatus{}
-	case *machinev1beta1.Machine:
-		object.Spec.ProviderSpec, object.Status.ProviderStatus = machinev1beta1.ProviderSpec{}, nil
-	}
-	return object, nil
 }

@@ -8,12 +8,10 @@ import (
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	"github.com/spf13/cobra"
-	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 
 	drover "github.com/drover-io/drover/api/drover/v1alpha1"
 	kubevirt "github.com/drover-io/drover/api/kubevirt/v1beta1"
@@ -38,63 +36,28 @@ func AsUsageError(err error) error { return usageError{err} }
 // IsUsageError reports whether an error is one in what was typed.
 func IsUsageError(err error) bool { return errors.As(err, &usageError{}) }
 
-// hint is what to do when a kind is not served, and which permissions commands need.
-type hint struct{ notServed, forbidden string }
-
-// hints are what to do about a kind that the cluster does not serve, and which permissions commands need, by API group.
-var hints = map[string]hint{
-	machinev1beta1.GroupName: {
-		"OpenShift has the Machine API; elsewhere install its CRDs (kubectl apply -k config/crd)",
-		"plan, status and explain need get and list (with --watch or --wait also watch) on machinesets and machines of the namespace and on nodes; " +
-			"pause and resume need get and patch on the kind that they change",
-	},
-	medik8s.GroupVersion.Group: {
-		"install Drover's CRDs (kubectl apply -k config/crd/nodemaintenance)",
-		"maintenance needs create, delete and list (with --wait also get) on nodemaintenances." + medik8s.GroupVersion.Group,
-	},
-	mutex.GroupVersion.Group: {
-		"install the CRDs of the upgrade gate (kubectl apply -k config/crd/mutex)",
-		"upgrade status needs list, upgrade suspend, resume and abort need list and patch on mutexrunconfigs",
-	},
-	drover.GroupVersion.Group: {
-		"install the CRD of NodeGroups (kubectl apply -k config/crd/nodegroup)",
-		"rollout status and history need get, rollout pause, resume and undo need get and patch on nodegroups; plan needs list on nodegroups and nodes",
-	},
-	appsv1.GroupName: {
-		"", "rollout undo and history need list on controllerrevisions in the namespace that Drover is installed in (--drover-namespace)",
-	},
+// installs is what to do about kinds that the cluster does not serve, by API group.
+var installs = map[string]string{
+	machinev1beta1.GroupName:    "OpenShift has the Machine API; elsewhere install its CRDs (kubectl apply -k config/crd)",
+	medik8s.GroupVersion.Group:  "install Drover's CRDs (kubectl apply -k config/crd/nodemaintenance)",
+	kubevirt.GroupVersion.Group: "install Drover's CRDs (kubectl apply -k config/crd/nodemaintenance)",
+	mutex.GroupVersion.Group:    "install the CRDs of the upgrade gate (kubectl apply -k config/crd/mutex)",
+	drover.GroupVersion.Group:   "install the CRD of NodeGroups (kubectl apply -k config/crd/nodegroup)",
 }
 
-// drainHint is for the kinds that only the view of a drain reads.
-const drainHint = "drain-status and plan --maintenance need get on nodes, and list on pods, poddisruptionbudgets, daemonsets and nodemaintenances"
-
-// nodeHint is for Nodes, which most commands read.
-const nodeHint = "plan, status, explain, maintenance and drain-status need get and list (status with --watch or --wait also watch) on nodes; " +
-	"pause and resume need get and patch on the kind that they change"
-
-func hintOf(resource schema.GroupResource) hint {
-	found := hints[resource.Group]
-	switch {
-	case resource.Resource == "nodes":
-		found.forbidden = nodeHint
-	case slices.Contains([]string{"pods", "poddisruptionbudgets", "daemonsets"}, resource.Resource):
-		found.forbidden = drainHint
-	case resource.Group == kubevirt.GroupVersion.Group:
-		found = hints[medik8s.GroupVersion.Group]
-	}
-	return found
-}
+// permissions is where users find the rights that they need.
+const permissions = "kubectl drover check shows which rights you lack; docs/kubectl-drover.md lists those that each command needs"
 
 // Explain adds to an error of the API server what is wrong and what to do about it. The action is what was tried with the resource.
 func Explain(err error, action string, resource schema.GroupResource) error {
-	hint := hintOf(resource)
+	install := installs[resource.Group]
 	switch {
 	case err == nil:
 		return nil
-	case IsNotServed(err) && hint.notServed != "":
-		return fmt.Errorf("%s: the cluster does not serve %s; %s or choose another cluster with --context: %w", action, resource, hint.notServed, err)
-	case apierrors.IsForbidden(err) && hint.forbidden != "" && !strings.Contains(err.Error(), "admission webhook"):
-		return fmt.Errorf("%s: %w\n%s", action, err, hint.forbidden)
+	case IsNotServed(err) && install != "":
+		return fmt.Errorf("%s: the cluster does not serve %s; %s or choose another cluster with --context: %w", action, resource, install, err)
+	case apierrors.IsForbidden(err) && !strings.Contains(err.Error(), "admission webhook"):
+		return fmt.Errorf("%s: %w\n%s", action, err, permissions)
 	case apierrors.IsUnauthorized(err):
 		return fmt.Errorf("%s: the cluster does not accept the credentials of the kubeconfig; log in again: %w", action, err)
 	case apierrors.IsResourceExpired(err):
@@ -105,10 +68,9 @@ func Explain(err error, action string, resource schema.GroupResource) error {
 	return fmt.Errorf("%s: %w", action, err)
 }
 
-// IsNotServed reports whether the API server does not know the resource, which it says with a 404 that names no object. Watch watches only what is
-// served.
+// IsNotServed reports whether the API server does not know the resource, which it says with a 404 that names no object.
 func IsNotServed(err error) bool {
-	if notWatched := (*cache.ErrResourceNotCached)(nil); meta.IsNoMatchError(err) || errors.As(err, &notWatched) {
+	if meta.IsNoMatchError(err) {
 		return true
 	}
 	status := apierrors.APIStatus(nil)

@@ -6,8 +6,11 @@ import (
 	"strings"
 	"testing"
 
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
+
+var machineSets = machinev1beta1.Resource("machinesets")
 
 func TestIsNotServed_MissingObject(t *testing.T) {
 	object := apierrors.NewNotFound(machineSets, "workers")

@@ -1,27 +1,26 @@
 package cmdutil
 
 import (
-	"bytes"
-	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 )
 
-// WaitFlags are --wait and --timeout.
+// WaitFlags are --wait and --timeout. Until says what a command waits for.
 type WaitFlags struct {
 	Wait    bool
 	Timeout time.Duration
+	Until   string
 }
 
 // AddFlags adds the flags to a command.
-func (w *WaitFlags) AddFlags(command *cobra.Command, until string) {
-	command.Flags().BoolVar(&w.Wait, "wait", false, "If true, wait until "+until)
+func (w *WaitFlags) AddFlags(command *cobra.Command) {
+	command.Flags().BoolVar(&w.Wait, "wait", false, "If true, wait until "+w.Until)
 	command.Flags().DurationVar(&w.Timeout, "timeout", 0, "The length of time to --wait before giving up; zero means to wait forever")
 }
 
@@ -36,58 +35,53 @@ func (w *WaitFlags) Validate() error {
 	return nil
 }
 
-// Follow observes something until it is done.
-type Follow struct {
-	WaitFlags
-	// Interval is the least time between two looks; zero is a second.
-	Interval time.Duration
-	// Changed has a value when it is worth looking again; nil if nothing does.
-	Changed <-chan struct{}
-	// Warnings are failures that may pass, which Warn prints.
-	Warnings <-chan error
-	Warn     func(format string, args ...any) error
-}
-
-// Until calls look until that reports that it is done or fails. Without --wait an interrupt is the normal end.
-func (f *Follow) Until(ctx context.Context, look func(context.Context) (done bool, err error)) error {
+// Follow calls look every second until that reports that it is done or fails. After the first look, a failure that may pass is a warning. Without
+// --wait an interrupt is the normal end.
+func (o *Options) Follow(ctx context.Context, wait WaitFlags, look func(context.Context) (done bool, err error)) error {
 	within, cancel := ctx, context.CancelFunc(func() {})
-	if f.Timeout > 0 {
-		within, cancel = context.WithTimeout(ctx, f.Timeout)
+	if wait.Timeout > 0 {
+		within, cancel = context.WithTimeout(ctx, wait.Timeout)
 	}
 	defer cancel()
-	for within.Err() == nil {
+	for looked := false; within.Err() == nil; looked = true {
 		begun := time.Now()
-		if done, err := look(within); done || err != nil && within.Err() == nil {
+		done, err := look(within)
+		if within.Err() != nil && !done {
+			break
+		}
+		if looked && mayPass(err) {
+			err = o.Warn("%v; trying again", err)
+		}
+		if done || err != nil {
 			return err
 		}
-		// In a large cluster some Node changes all the time; looking must not keep a processor busy.
-		if err := f.pause(within, max(cmp.Or(f.Interval, time.Second), 4*time.Since(begun))); err != nil {
-			return err
-		}
+		// A look at a large cluster takes seconds and must not keep a processor busy.
+		pause(within, max(time.Second, 2*time.Since(begun)))
 	}
-	return f.stopped(ctx, context.Cause(within))
-}
-
-// pause returns when the pause is over and something has changed, or when the context ends.
-func (f *Follow) pause(ctx context.Context, pause time.Duration) error {
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	due, changed := timer.C, f.Changed
-	for due != nil || changed != nil {
-		select {
-		case <-ctx.Done():
-			return nil
-		case err := <-f.Warnings:
-			if err := f.Warn("%v; trying again", err); err != nil {
-				return err
-			}
-		case <-changed:
-			changed = nil
-		case <-due:
-			due = nil
-		}
+	switch {
+	case ctx.Err() == nil:
+		return NeedsDrover(stoppedError{fmt.Errorf("timed out after %s", wait.Timeout)})
+	case wait.Wait:
+		return stoppedError{errors.New("interrupted")}
 	}
 	return nil
+}
+
+// pause returns after some time, or when the context ends.
+func pause(ctx context.Context, length time.Duration) {
+	timer := time.NewTimer(length)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}
+
+// mayPass reports whether a request may succeed when it is made again, such as when the API server restarts.
+func mayPass(err error) bool {
+	return utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) || utilnet.IsTimeout(err) || utilnet.IsProbableEOF(err) ||
+		apierrors.IsTooManyRequests(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsInternalError(err) || apierrors.IsResourceExpired(err) ||
+		apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err)
 }
 
 // stoppedError ends waiting before it is done.
@@ -95,39 +89,3 @@ type stoppedError struct{ error }
 
 // IsStopped reports whether waiting ended before it was done: by the timeout, or by an interrupt.
 func IsStopped(err error) bool { return errors.As(err, &stoppedError{}) }
-
-// stopped returns the error for following that ended because of the cause, before it was done.
-func (f *Follow) stopped(ctx context.Context, cause error) error {
-	switch {
-	case ctx.Err() == nil && errors.Is(cause, context.DeadlineExceeded):
-		return stoppedError{fmt.Errorf("timed out after %s", f.Timeout)}
-	case !errors.Is(cause, context.Canceled):
-		return cause
-	case f.Wait:
-		return stoppedError{errors.New("interrupted")}
-	}
-	return nil
-}
-
-// Changes writes texts that differ from the one before.
-type Changes struct {
-	out  io.Writer
-	last []byte
-}
-
-// NewChanges returns Changes that write to out.
-func NewChanges(out io.Writer) *Changes { return &Changes{out: out} }
-
-// Write writes the text of a document if the document has changed. Documents have times where texts have ages, which grow all the time.
-func (c *Changes) Write(text string, document any) error {
-	content, err := json.Marshal(document)
-	if err != nil {
-		return fmt.Errorf("rendering %T: %w", document, err)
-	}
-	if bytes.Equal(content, c.last) {
-		return nil
-	}
-	c.last = content
-	_, err = io.WriteString(c.out, text)
-	return err
-}

@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
-	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -16,16 +15,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/pager"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	drover "github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/compact"
-	"github.com/drover-io/drover/internal/metadata/plan"
 )
-
-// machineSets is the resource that survey errors are about.
-var machineSets = schema.GroupResource{Group: machinev1beta1.GroupName, Resource: "machinesets"}
 
 // List returns all objects of a kind, of a namespace if the kind is namespaced and one is given.
 func List[T client.Object](ctx context.Context, c client.Reader, namespace string, options ...client.ListOption) ([]T, error) {
@@ -51,24 +45,14 @@ func Each[T client.Object](ctx context.Context, c client.Reader, namespace strin
 	if done, err := streamed(ctx, c, namespace, options, visit); done {
 		return Explain(err, "listing machines", mapping.Resource.GroupResource())
 	}
-	page, trim := pagesOf(c, mapping.GroupVersionKind, namespace, options), trimmer()
-	of := func(object runtime.Object) error {
+	trim := trimmer()
+	err = pager.New(pagesOf(c, mapping.GroupVersionKind, namespace, options)).EachListItem(ctx, metav1.ListOptions{}, func(object runtime.Object) error {
 		if item, ok := object.(T); ok {
 			trim(item)
 			visit(item)
 		}
 		return nil
-	}
-	if _, cached := c.(cache.Cache); cached {
-		// A cache has no pages, and what it has is not changed.
-		trim = func(any) {}
-		var list runtime.Object
-		if list, err = page(ctx, metav1.ListOptions{}); err == nil {
-			err = meta.EachListItem(list, of)
-		}
-	} else {
-		err = pager.New(page).EachListItem(ctx, metav1.ListOptions{}, of)
-	}
+	})
 	return Explain(err, "listing "+mapping.Resource.Resource, mapping.Resource.GroupResource())
 }
 
@@ -151,96 +135,33 @@ func mappingOf[T client.Object]() (*meta.RESTMapping, error) {
 	return Mapper().RESTMapping(kinds[0].GroupKind(), kinds[0].Version)
 }
 
-// Objects returns all objects that a survey needs. If the cluster does not serve the Machine API, the error says so, and the Nodes are there.
-func Objects(ctx context.Context, c client.Reader, namespace string) (plan.Objects, error) {
-	var objects plan.Objects
-	var machineAPI error
-	var group errgroup.Group
-	group.Go(func() error {
-		objects.Sets, objects.Machines, machineAPI = Declaring(ctx, c, namespace)
-		return nil
-	})
-	group.Go(func() error {
-		all, err := List[*corev1.Node](ctx, c, "")
-		objects.Nodes = make(map[string]*corev1.Node, len(all))
-		for _, node := range all {
-			objects.Nodes[node.Name] = node
-		}
-		return err
-	})
-	if err := group.Wait(); err != nil && (machineAPI == nil || IsNotServed(machineAPI)) {
-		return objects, err
-	}
-	return objects, machineAPI
-}
-
-// GroupLayerOf returns a function that returns what there is of the NodeGroup of a Node; nil where the cluster has no NodeGroups.
-func GroupLayerOf(ctx context.Context, c client.Reader, objects *plan.Objects) (of func(node *corev1.Node) plan.GroupLayer, err error) {
-	groups, err := List[*drover.NodeGroup](ctx, c, "")
-	if err != nil || len(groups) == 0 {
-		if IsNotServed(err) {
-			err = nil
-		}
-		return nil, err
-	}
-	finder := (&Snapshot{Groups: groups, Sets: objects.Sets, Machines: objects.Machines, Served: true}).Finder()
-	sorted, err := finder.Groups(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return func(node *corev1.Node) (layer plan.GroupLayer) {
-		// A snapshot is read without errors.
-		if assignment, err := finder.Assign(ctx, sorted, node); err == nil {
-			layer = assignment.GroupLayer(sorted)
-		}
-		return layer
-	}, nil
-}
-
-// Declaring returns the objects that declare what Nodes get.
-func Declaring(ctx context.Context, c client.Reader, namespace string) (sets []*machinev1beta1.MachineSet, all []*machinev1beta1.Machine, err error) {
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() (err error) {
-		sets, err = List[*machinev1beta1.MachineSet](ctx, c, namespace)
-		return err
-	})
-	group.Go(func() (err error) {
-		all, err = List[*machinev1beta1.Machine](ctx, c, namespace)
-		return err
-	})
-	return sets, all, group.Wait()
-}
-
-// GetNode reads a Node.
-func GetNode(ctx context.Context, c client.Client, name string) (*corev1.Node, error) {
-	node := &corev1.Node{}
-	switch err := c.Get(ctx, client.ObjectKey{Name: name}, node); {
-	case client.IgnoreNotFound(err) != nil:
-		return nil, Explain(err, "reading node "+name, schema.GroupResource{Resource: "nodes"})
-	case err != nil:
-		// Names that cannot be listed are not suggested.
-		known, _ := names[*corev1.Node](ctx, c, "")
-		return nil, NotFound("node", name, TheCluster, known)
-	}
-	return node, nil
-}
-
-// Get reads an object. The error for one that does not exist suggests names.
-func Get[T client.Object](ctx context.Context, c client.Reader, namespace, name, where string, object T) error {
+// Get reads an object whose namespace and name are set. The error for one that does not exist suggests names.
+func Get[T client.Object](ctx context.Context, c client.Reader, object T) error {
 	mapping, err := mappingOf[T]()
 	if err != nil {
 		return err
 	}
-	kind := mapping.GroupVersionKind.Kind
-	switch err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, object); {
+	kind, namespace, name := mapping.GroupVersionKind.Kind, object.GetNamespace(), object.GetName()
+	switch err := c.Get(ctx, client.ObjectKeyFromObject(object), object); {
 	case err == nil:
 		return nil
 	case client.IgnoreNotFound(err) != nil || IsNotServed(err):
 		return Explain(err, fmt.Sprintf("reading %s %s", kind, name), mapping.Resource.GroupResource())
 	}
 	// Names that cannot be listed are not suggested.
-	known, _ := names[T](ctx, c, namespace)
+	known, _ := namesOf[T](ctx, c, namespace)
+	where := TheCluster
+	if namespace != "" {
+		where = fmt.Sprintf("namespace %q", namespace)
+	}
 	return NotFound(kind, name, where, known)
+}
+
+// GetNode reads a Node.
+func GetNode(ctx context.Context, c client.Reader, name string) (*corev1.Node, error) {
+	node := &corev1.Node{}
+	node.Name = name
+	return node, Get(ctx, c, node)
 }
 
 // SuggestGroup returns the error for MachineSets that could not be found, or another one if a user has named a NodeGroup without its kind.
@@ -248,49 +169,8 @@ func SuggestGroup(ctx context.Context, c client.Reader, err error, chosen ...str
 	if err == nil || len(chosen) != 1 {
 		return err
 	}
-	if groups, _ := names[*drover.NodeGroup](ctx, c, ""); slices.Contains(groups, chosen[0]) {
+	if groups, _ := namesOf[*drover.NodeGroup](ctx, c, ""); slices.Contains(groups, chosen[0]) {
 		return fmt.Errorf("there is no MachineSet %q; name the NodeGroup as nodegroup/%[1]s", chosen[0])
 	}
 	return err
-}
-
-// names returns the names of all objects of a kind.
-func names[T client.Object](ctx context.Context, c client.Reader, namespace string) ([]string, error) {
-	all, err := List[T](ctx, c, namespace)
-	out := make([]string, 0, len(all))
-	for _, object := range all {
-		out = append(out, object.GetName())
-	}
-	return out, err
-}
-
-// Survey decides about the named MachineSets, or, without names, about all, with the Machines that have none.
-func (o *Options) Survey(objects plan.Objects, protect *ProtectFlags, chosen []string) (plan.Survey, error) {
-	survey := plan.SurveyOf(objects, protect.Protected(), o.Now())
-	if len(chosen) == 0 {
-		return survey, nil
-	}
-	narrowed, known := plan.Survey{Notes: survey.Notes}, []string{}
-	for _, set := range survey.Declarations {
-		known = append(known, set.Key.Name)
-	}
-	want := map[string]bool{}
-	for _, name := range chosen {
-		name, _ = CutKind(name, MachineSetKind)
-		if !slices.Contains(known, name) {
-			return plan.Survey{}, NotFound("MachineSet", name, o.Where(), known)
-		}
-		want[name] = true
-	}
-	for _, set := range survey.Declarations {
-		if want[set.Key.Name] {
-			narrowed.Declarations = append(narrowed.Declarations, set)
-		}
-	}
-	for _, item := range survey.Items {
-		if item.Declaration != nil && want[item.Declaration.Key.Name] {
-			narrowed.Items = append(narrowed.Items, item)
-		}
-	}
-	return narrowed, nil
 }

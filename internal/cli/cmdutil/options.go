@@ -19,31 +19,28 @@ import (
 // applications in it, and there are no Machines in it.
 const DefaultNamespace = "openshift-machine-api"
 
-// DroverNamespace is where the manifests install Drover.
-const DroverNamespace = "drover-system"
+// defaultDroverNamespace is where the manifests install Drover.
+const defaultDroverNamespace = "drover-system"
 
 // Options are what all commands share.
 type Options struct {
 	genericiooptions.IOStreams
 	Config        *genericclioptions.ConfigFlags
 	AllNamespaces bool
-	Now           func() time.Time
+	// DroverNamespace is where Drover is installed.
+	DroverNamespace string
+	Now             func() time.Time
 	// Connect returns a client of the cluster. Tests replace it.
 	Connect func() (client.WithWatch, error)
 	// Get reads a path of the API server that is no object. The body is there with the error, too. Tests replace it.
 	Get func(ctx context.Context, path string) ([]byte, error)
-	// Watch returns a reader of some kinds that a watch keeps up to date until the context ends, and a channel that gets a value after changes. When the
-	// watch fails permanently, it cancels the context with the error; it gives other failures to warnings and tries again. Tests replace it.
-	Watch func(
-		ctx context.Context, cancel context.CancelCauseFunc, warnings chan<- error, kinds ...client.Object,
-	) (client.Reader, <-chan struct{}, error)
 }
 
 // NewOptions returns options for streams, which then escape what they write.
 func NewOptions(streams genericiooptions.IOStreams) *Options {
 	streams.Out, streams.ErrOut = &escaped{out: streams.Out}, &escaped{out: streams.ErrOut}
-	o := &Options{IOStreams: streams, Config: genericclioptions.NewConfigFlags(true), Now: time.Now}
-	o.Connect, o.Get, o.Watch = o.connect, o.get, o.watch
+	o := &Options{IOStreams: streams, Config: genericclioptions.NewConfigFlags(true), DroverNamespace: defaultDroverNamespace, Now: time.Now}
+	o.Connect, o.Get = o.connect, o.get
 	return o
 }
 
@@ -86,14 +83,20 @@ func (o *Options) Where() string {
 	return "any namespace"
 }
 
-// FlagGroup is flags that are checked together.
-type FlagGroup interface{ Validate() error }
+// FlagGroup is flags that are added to a command and checked together.
+type FlagGroup interface {
+	AddFlags(command *cobra.Command)
+	Validate() error
+}
 
-// RunE returns the function that cobra runs: it checks flags, connects to the cluster and calls run.
-func (o *Options) RunE(
-	run func(ctx context.Context, c client.WithWatch, args []string) error, flags ...FlagGroup,
-) func(*cobra.Command, []string) error {
-	return func(command *cobra.Command, args []string) error {
+// Command completes a command: it adds flags and, when it runs, checks them, connects to the cluster and calls run.
+func (o *Options) Command(
+	command *cobra.Command, run func(ctx context.Context, c client.WithWatch, args []string) error, flags ...FlagGroup,
+) *cobra.Command {
+	for _, group := range flags {
+		group.AddFlags(command)
+	}
+	command.RunE = func(command *cobra.Command, args []string) error {
 		for _, group := range flags {
 			if err := group.Validate(); err != nil {
 				return err
@@ -105,6 +108,7 @@ func (o *Options) RunE(
 		}
 		return run(command.Context(), c, args)
 	}
+	return command
 }
 
 // ProtectFlags are the keys that the operator's configuration adds to and removes from the built-in list of protected keys.
@@ -117,7 +121,8 @@ func (p *ProtectFlags) each(visit func(kind ownership.Kind, protect, unprotect *
 }
 
 // AddFlags adds --protect-label and its like.
-func (p *ProtectFlags) AddFlags(flags *pflag.FlagSet) {
+func (p *ProtectFlags) AddFlags(command *cobra.Command) {
+	flags := command.Flags()
 	p.each(func(kind ownership.Kind, protect, unprotect *[]string) {
 		flags.StringSliceVar(protect, "protect-"+string(kind), nil, fmt.Sprintf(
 			"Pattern of %s keys that belong to the system, in addition to the built-in ones, as in the operator's configuration; "+

@@ -2,6 +2,8 @@ package cmdutil
 
 import (
 	"bytes"
+	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -14,10 +16,12 @@ import (
 	"k8s.io/cli-runtime/pkg/printers"
 )
 
-// OutputFlags are -o, --template and --no-headers.
+// OutputFlags are -o and --template; for Tables also --no-headers.
 type OutputFlags struct {
-	Format    string
-	NoHeaders bool
+	Format string
+	Tables bool
+
+	noHeaders bool
 	flags     *genericclioptions.PrintFlags
 }
 
@@ -32,11 +36,9 @@ func (f *OutputFlags) AddFlags(command *cobra.Command) {
 	f.flags.TemplatePrinterFlags.AddFlags(command)
 	command.Flags().StringVarP(&f.Format, "output", "o", "", fmt.Sprintf("Output format. One of: (%s).", strings.Join(f.formats(), ", ")))
 	completeWords(command, "output", f.formats())
-}
-
-// AddNoHeaders adds --no-headers, for commands that print tables.
-func (f *OutputFlags) AddNoHeaders(command *cobra.Command) {
-	command.Flags().BoolVar(&f.NoHeaders, "no-headers", false, "If true, print tables without headers")
+	if f.Tables {
+		command.Flags().BoolVar(&f.noHeaders, "no-headers", false, "If true, print tables without headers")
+	}
 }
 
 func (f *OutputFlags) formats() []string {
@@ -51,13 +53,10 @@ func completeWords(command *cobra.Command, flag string, words []string) {
 	_ = command.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// Wide reports whether tables have all columns, and values are in full.
-func (f *OutputFlags) Wide() bool { return f.Format == formatWide }
-
 // IsText reports whether the output is for people, and not a document.
 func (f *OutputFlags) IsText() bool {
 	template := f.flags.TemplatePrinterFlags.TemplateArgument
-	return f.Wide() || f.Format == "" && (template == nil || *template == "")
+	return f.Format == formatWide || f.Format == "" && (template == nil || *template == "")
 }
 
 // Validate checks the flags.
@@ -72,43 +71,54 @@ func (f *OutputFlags) Validate() error {
 	return err
 }
 
-// Render returns what Print prints.
-func (f *OutputFlags) Render(document any, draw func(*Text)) (string, error) {
+// Print prints a document: as -o asks for, or, for people, what draw makes of it.
+func (f *OutputFlags) Print(o *Options, document any, draw func(*Text)) error {
 	if f.IsText() {
-		text := &Text{Wide: f.Wide(), NoHeaders: f.NoHeaders}
-		draw(text)
-		return text.String(), nil
+		_, err := io.WriteString(o.Out, f.Text(draw))
+		return err
 	}
 	printer, err := f.flags.ToPrinter()
 	if err != nil {
-		return "", err
+		return err
 	}
 	// The printers take runtime objects only.
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(document)
 	if err != nil {
-		return "", fmt.Errorf("rendering the output: %w", err)
+		return fmt.Errorf("rendering the output: %w", err)
 	}
-	var out bytes.Buffer
-	err = printer.PrintObj(&unstructured.Unstructured{Object: content}, &out)
-	return out.String(), err
+	// Documents are not escaped.
+	return printer.PrintObj(&unstructured.Unstructured{Object: content}, Raw(o.Out))
 }
 
-// Print prints a document: as -o asks for, or, for people, what draw makes of it.
-func (f *OutputFlags) Print(out io.Writer, document any, draw func(*Text)) error {
-	text, err := f.Render(document, draw)
-	if err != nil {
-		return err
-	}
-	_, err = io.WriteString(f.Stream(out), text)
-	return err
+// Text returns what draw makes of a document.
+func (f *OutputFlags) Text(draw func(*Text)) string {
+	text := &Text{Wide: f.Format == formatWide, NoHeaders: f.noHeaders}
+	draw(text)
+	return text.String()
 }
 
-// Stream returns where to write what Render has returned: documents are not escaped.
-func (f *OutputFlags) Stream(out io.Writer) io.Writer {
-	if f.IsText() {
-		return out
-	}
-	return Raw(out)
+// Follow prints documents as they change, until observe reports that it is done. Documents have times where texts have ages, which grow all the time.
+func (f *OutputFlags) Follow(
+	ctx context.Context, o *Options, wait WaitFlags, observe func(context.Context) (document any, draw func(*Text), done bool, err error),
+) error {
+	var last []byte
+	return o.Follow(ctx, wait, func(ctx context.Context) (bool, error) {
+		document, draw, done, err := observe(ctx)
+		if err != nil {
+			return done, err
+		}
+		content, err := json.Marshal(document)
+		if err != nil || bytes.Equal(content, last) {
+			return done, err
+		}
+		if last != nil && f.IsText() {
+			if _, err := io.WriteString(o.Out, "\n"); err != nil {
+				return done, err
+			}
+		}
+		last = content
+		return done, f.Print(o, document, draw)
+	})
 }
 
 // Text is output for people.

@@ -1,28 +1,23 @@
 package cmdutil
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"time"
 
 	"k8s.io/kubectl/pkg/util/term"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/drover-io/drover/internal/metadata/plan"
 )
 
 // patience is how long a command reads before it says so.
 const patience = time.Second
 
-// Objects is Objects for the namespace of the flags. On a terminal it says what it does while that takes long.
-func (o *Options) Objects(ctx context.Context, c client.Reader) (plan.Objects, error) {
+// sayReading says on a terminal what a command does that reads for long. The function that it returns ends that.
+func (o *Options) sayReading() (end func()) {
 	out := Raw(o.ErrOut)
 	if !(term.TTY{Out: out}).IsTerminalOut() {
-		return Objects(ctx, c, o.Namespace())
+		return func() {}
 	}
-	defer sayLater(out, "Reading Machines and Nodes ...", patience)()
-	return Objects(ctx, c, o.Namespace())
+	return sayLater(out, "Reading Machines and Nodes ...", patience)
 }
 
 // sayLater writes a text to a terminal after a while. The function that it returns removes the text, or has it not written.

@@ -24,20 +24,14 @@ func TestSnapshot_Orphan(t *testing.T) {
 			group.Spec.Nodes.MachineSets = &drover.MachineSetSelection{Namespace: "ours"}
 			snapshot := &Snapshot{
 				Groups: []*drover.NodeGroup{group}, Nodes: []*corev1.Node{node}, Sets: []*machinev1beta1.MachineSet{set},
-				Machines: []*machinev1beta1.Machine{machine}, Served: true,
-			}
-			finder := snapshot.Finder()
-			groups, err := finder.Groups(t.Context())
-			if err != nil {
-				t.Fatal(err)
+				Machines: []*machinev1beta1.Machine{machine},
 			}
 			got := ""
-			assignment, err := finder.Assign(t.Context(), groups, node)
-			if assignment.Group != nil {
+			if assignment := snapshot.Membership(t.Context()).Of(t.Context(), node); assignment.Group != nil {
 				got = assignment.Group.Name
 			}
-			if err != nil || got != want {
-				t.Errorf("the Node is in the group %q, error %v", got, err)
+			if got != want {
+				t.Errorf("the Node is in the group %q", got)
 			}
 		})
 	}

@@ -17,9 +17,8 @@ import (
 	"github.com/drover-io/drover/internal/cli/view"
 )
 
-// observeDrain reads a node and what decides about its drain. The name may be node/NAME.
+// observeDrain reads a node and what decides about its drain.
 func observeDrain(ctx context.Context, c client.Client, name string) (*view.Drain, error) {
-	name, _ = cmdutil.CutKind(name, cmdutil.NodeKind)
 	node, err := cmdutil.GetNode(ctx, c, name)
 	if err != nil {
 		return nil, err
@@ -56,16 +55,19 @@ func observeDrain(ctx context.Context, c client.Client, name string) (*view.Drai
 	return d, nil
 }
 
-type drainStatusOptions struct {
-	*cmdutil.Options
-	output cmdutil.OutputFlags
-	watch  bool
+// drainStatus returns the status of the drain of a node.
+func drainStatus(ctx context.Context, o *cmdutil.Options, c client.Client, name string) (*view.DrainStatus, error) {
+	drain, err := observeDrain(ctx, c, name)
+	if err != nil {
+		return nil, err
+	}
+	return drain.Status(o.Now())
 }
 
 // NewDrainStatusCommand returns the command drain-status.
-func NewDrainStatusCommand(shared *cmdutil.Options) *cobra.Command {
-	o := &drainStatusOptions{Options: shared}
-	command := &cobra.Command{
+func NewDrainStatusCommand(o *cmdutil.Options) *cobra.Command {
+	output, watch := &cmdutil.OutputFlags{}, false
+	command := o.Command(&cobra.Command{
 		Use:   "drain-status NODE",
 		Short: "Show which pods still have to leave a node, and why",
 		Long: `Find out why a node is not drained yet: which pods still have to leave, and for each whether it waits for its PodDisruptionBudget, a
@@ -78,80 +80,75 @@ maintenance would encounter. With --watch, it checks every second and prints wha
 
   # Follow a drain until no pod is left
   kubectl drover drain-status worker-1 --watch`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return cmdutil.UsageError("name one node")
+		ValidArgsFunction: o.Complete(cmdutil.NodeKind),
+	}, func(ctx context.Context, c client.WithWatch, args []string) error {
+		name, err := o.OneNode(args...)
+		if err != nil {
+			return err
+		}
+		return output.Follow(ctx, o, cmdutil.WaitFlags{}, func(ctx context.Context) (any, func(*cmdutil.Text), bool, error) {
+			status, err := drainStatus(ctx, o, c, name)
+			if err != nil {
+				return nil, nil, false, err
 			}
-			return nil
-		},
-		RunE:              shared.RunE(o.run, &o.output),
-		ValidArgsFunction: shared.CompleteNodes(),
-	}
-	o.output.AddFlags(command)
-	command.Flags().BoolVarP(&o.watch, "watch", "w", false, "If true, print the status again when it changes, until no pod is left")
+			return status, func(text *cmdutil.Text) { drawDrainStatus(text, status, o.Now()) }, !watch || len(status.Pods) == 0, nil
+		})
+	}, output)
+	command.Flags().BoolVarP(&watch, "watch", "w", false, "If true, print the status again when it changes, until no pod is left")
 	return command
 }
 
-func (o *drainStatusOptions) run(ctx context.Context, c client.WithWatch, args []string) error {
-	changes := cmdutil.NewChanges(o.output.Stream(o.Out))
-	return (&cmdutil.Follow{}).Until(ctx, func(ctx context.Context) (bool, error) {
-		drain, err := observeDrain(ctx, c, args[0])
-		if err != nil {
-			return false, err
-		}
-		status, err := drain.Status(o.Now())
-		if err != nil {
-			return false, err
-		}
-		text, err := o.output.Render(status, func(text *cmdutil.Text) {
-			drawDrainStatus(text, status, o.Now())
-			if o.watch {
-				text.Printf("\n")
-			}
-		})
-		if err != nil {
-			return false, err
-		}
-		return !o.watch || len(status.Pods) == 0, changes.Write(text, status)
-	})
-}
-
-func drawDrainStatus(text *cmdutil.Text, status *view.DrainStatus, now time.Time) {
-	text.Printf("Node %s: ", status.Node)
-	switch {
-	case status.Maintenance == "":
-		text.Printf("not in maintenance; a maintenance would encounter this")
-	case status.Reason != "":
-		text.Printf("%s, %s (%s)", status.Maintenance, status.Phase, status.Reason)
-	default:
-		text.Printf("%s, %s", status.Maintenance, status.Phase)
+// drawState writes where the maintenance of a node is.
+func drawState(text *cmdutil.Text, status *view.DrainStatus, now time.Time) {
+	state, leave, alone := status.Maintenance+", "+status.Phase, "still", ""
+	if status.Maintenance == "" {
+		state, leave = "not in maintenance; a maintenance would encounter this", "would"
 	}
-	text.Printf("\nPods: %d of %d still have to leave%s\n", len(status.Pods), status.Total, comma(status.Alone))
-	if status.Cordoned != nil {
-		text.Printf("Cordoned %s ago", cmdutil.Age(now, *status.Cordoned))
-		if status.Deadline != nil {
-			text.Printf(", deadline %s", remaining(*status.Deadline, now))
-		}
-		text.Printf("\n")
+	if status.Reason != "" {
+		state += " (" + status.Reason + ")"
+	}
+	if status.Alone != "" {
+		alone = ", " + status.Alone
+	}
+	text.Printf("Node %s: %s\nPods: %d of %d %s have to leave%s\n", status.Node, state, len(status.Pods), status.Total, leave, alone)
+	switch {
+	case status.Cordoned != nil && status.Deadline != nil:
+		text.Printf("Cordoned %s ago, deadline %s\n", cmdutil.Age(now, *status.Cordoned), remaining(*status.Deadline, now))
+	case status.Cordoned != nil:
+		text.Printf("Cordoned %s ago\n", cmdutil.Age(now, *status.Cordoned))
+	case status.Unschedulable && status.Maintenance == "":
+		text.Printf("The node is already cordoned, and stays so afterwards.\n")
+	}
+	for _, owner := range status.MayReturn {
+		text.Printf("! pods of %s tolerate the cordon and could come back; they stay on the node then, unless spec.drain.returningPods is Wait\n", owner)
 	}
 	if status.Message != "" {
 		text.Printf("Drover reports: %s\n", status.Message)
 	}
+}
+
+func drawDrainStatus(text *cmdutil.Text, status *view.DrainStatus, now time.Time) {
+	drawState(text, status, now)
 	if len(status.Pods) > 0 {
 		text.Printf("\n")
-		text.Table(cmdutil.Columns{Always: []string{"Namespace", "Pod", "Reason", "Left", "Detail"}}, podRows(status.Pods, now))
+		var rows [][]any
+		for _, pod := range status.Pods {
+			left := ""
+			if pod.Until != nil {
+				left = remaining(*pod.Until, now)
+			}
+			rows = append(rows, []any{pod.Namespace, pod.Name, pod.Reason, left, pod.Detail})
+		}
+		text.Table(cmdutil.Columns{Always: []string{"Namespace", "Pod", "Reason", "Left", "Detail"}}, rows)
 	}
 	if len(status.Budgets) > 0 {
 		text.Printf("\n")
-		text.Table(cmdutil.Columns{Always: []string{"PodDisruptionBudget", "Needs", "Has", "Allowed", "Pods-Here"}}, budgetRows(status.Budgets))
+		var rows [][]any
+		for _, b := range status.Budgets {
+			rows = append(rows, []any{b.Name, b.Needs, b.Has, b.Allowed, b.Here})
+		}
+		text.Table(cmdutil.Columns{Always: []string{"PodDisruptionBudget", "Needs", "Has", "Allowed", "Pods-Here"}}, rows)
 	}
-}
-
-func comma(text string) string {
-	if text == "" {
-		return ""
-	}
-	return ", " + text
 }
 
 func remaining(until, now time.Time) string {
@@ -161,72 +158,19 @@ func remaining(until, now time.Time) string {
 	return "in " + duration.HumanDuration(until.Sub(now))
 }
 
-func podRows(pods []view.DrainPod, now time.Time) [][]any {
-	var rows [][]any
-	for _, pod := range pods {
-		left := ""
-		if pod.Until != nil {
-			left = remaining(*pod.Until, now)
-		}
-		rows = append(rows, []any{pod.Namespace, pod.Name, pod.Reason, left, pod.Detail})
-	}
-	return rows
-}
-
-func budgetRows(budgets []view.Budget) [][]any {
-	var rows [][]any
-	for _, b := range budgets {
-		rows = append(rows, []any{b.Name, b.Needs, b.Has, b.Allowed, b.Here})
-	}
-	return rows
-}
-
 // Plan prints what a maintenance of a node would do.
 func Plan(ctx context.Context, o *cmdutil.Options, c client.Client, output *cmdutil.OutputFlags, node string) error {
-	drain, err := observeDrain(ctx, c, node)
+	name, err := o.OneNode(node)
 	if err != nil {
 		return err
 	}
-	document, err := drain.Plan(o.Now())
+	status, err := drainStatus(ctx, o, c, name)
 	if err != nil {
 		return err
 	}
-	err = output.Print(o.Out, document, func(text *cmdutil.Text) { drawPlan(text, document, drain.Node.Spec.Unschedulable) })
-	if err == nil && document.Leaving() > 0 {
+	err = output.Print(o, status, func(text *cmdutil.Text) { drawDrainStatus(text, status, o.Now()) })
+	if err == nil && len(status.Pods) > 0 {
 		return cmdutil.ErrChanges
 	}
 	return err
-}
-
-func drawPlan(text *cmdutil.Text, document *view.MaintenancePlan, cordoned bool) {
-	text.Printf("Node %s: %d of %d pods would have to leave%s\n", document.Node, document.Leaving(), document.Total, comma(document.Alone))
-	if cordoned {
-		text.Printf("The node is already cordoned, and stays so afterwards.\n")
-	}
-	if len(document.Evict) > 0 {
-		text.Printf("\n  %d would be evicted at once\n", len(document.Evict))
-	}
-	for _, pod := range document.Evict {
-		text.Printf("    - %s\n", pod)
-	}
-	for _, group := range document.Blocked {
-		text.Printf("\n  %d could not leave now: %s", len(group.Pods), group.Reason)
-		if group.Detail != "" {
-			text.Printf(" (%s)", group.Detail)
-		}
-		text.Printf("\n")
-		for _, pod := range group.Pods {
-			text.Printf("    ! %s\n", pod)
-		}
-	}
-	for _, owner := range document.MayReturn {
-		text.Printf("\n  ! pods of %s tolerate the cordon and could come back; they stay on the node then, unless spec.drain.returningPods is Wait\n",
-			owner)
-	}
-	for _, budget := range document.Budgets {
-		if budget.Allowed > 0 && budget.Here > int(budget.Allowed) {
-			text.Printf("\n  PodDisruptionBudget %s allows %d of its %d pods here to leave at once; the others follow as it allows.\n",
-				budget.Name, budget.Allowed, budget.Here)
-		}
-	}
 }

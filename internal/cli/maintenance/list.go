@@ -12,8 +12,8 @@ import (
 )
 
 func newListCommand(o *cmdutil.Options) *cobra.Command {
-	output := &cmdutil.OutputFlags{}
-	command := &cobra.Command{
+	output := &cmdutil.OutputFlags{Tables: true}
+	return o.Command(&cobra.Command{
 		Use:     "list",
 		Aliases: []string{"ls"},
 		Short:   "List the nodes in maintenance",
@@ -24,22 +24,18 @@ func newListCommand(o *cmdutil.Options) *cobra.Command {
   # List what each of them waits for
   kubectl drover maintenance list -o wide`,
 		Args: cobra.NoArgs,
-		RunE: o.RunE(func(ctx context.Context, c client.WithWatch, _ []string) error {
-			all, err := list(ctx, c)
-			if err != nil {
-				return err
-			}
-			document := view.NewMaintenanceList(all)
-			if len(document.Items) == 0 && output.IsText() {
-				_, err := fmt.Fprintln(o.ErrOut, "No node is in maintenance.")
-				return err
-			}
-			return output.Print(o.Out, document, func(text *cmdutil.Text) { drawList(text, o, document.Items) })
-		}, output),
-	}
-	output.AddFlags(command)
-	output.AddNoHeaders(command)
-	return command
+	}, func(ctx context.Context, c client.WithWatch, _ []string) error {
+		all, err := list(ctx, c)
+		if err != nil {
+			return err
+		}
+		document := view.NewMaintenanceList(all)
+		if len(document.Items) == 0 && output.IsText() {
+			_, err := fmt.Fprintln(o.ErrOut, "No node is in maintenance.")
+			return err
+		}
+		return output.Print(o, document, func(text *cmdutil.Text) { drawList(text, o, document.Items) })
+	}, output)
 }
 
 func drawList(text *cmdutil.Text, o *cmdutil.Options, items []view.MaintenanceItem) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"time"
 
@@ -62,6 +63,14 @@ type startFlags struct {
 	force    bool
 }
 
+// AddFlags adds the flags to a command.
+func (s *startFlags) AddFlags(command *cobra.Command) {
+	flags := command.Flags()
+	flags.StringVar(&s.reason, "reason", "", "The reason to show to users who find the node cordoned")
+	flags.DurationVar(&s.deadline, "deadline", 0, "The length of time that the drain may take; zero means that it is not limited")
+	flags.BoolVar(&s.force, "force", false, "If true, delete pods that would outlast the --deadline, without regard to PodDisruptionBudgets")
+}
+
 // Validate checks the flags.
 func (s *startFlags) Validate() error {
 	switch {
@@ -74,13 +83,11 @@ func (s *startFlags) Validate() error {
 }
 
 // complete adds what both commands have.
-func (o *options) complete(command *cobra.Command, waitUntil string, each func(ctx context.Context, c client.Client, node string) error,
-	finished func(all []*medik8s.NodeMaintenance, nodes []string) (text string, done bool, err error),
+func (o *options) complete(command *cobra.Command, each func(ctx context.Context, c client.Client, node string) error,
+	finished func(all []*medik8s.NodeMaintenance, nodes []string) (text string, done bool, err error), flags ...cmdutil.FlagGroup,
 ) *cobra.Command {
 	command.Flags().StringVarP(&o.selector, "selector", "l", "", "Selector (label query) of nodes, instead of their names")
-	o.WaitFlags.AddFlags(command, waitUntil)
-	o.AddFlag(command)
-	command.RunE = o.RunE(func(ctx context.Context, c client.WithWatch, args []string) error {
+	return o.Command(command, func(ctx context.Context, c client.WithWatch, args []string) error {
 		nodes, err := o.nodes(ctx, c, args)
 		if err != nil {
 			return err
@@ -92,17 +99,21 @@ func (o *options) complete(command *cobra.Command, waitUntil string, each func(c
 		if err := errors.Join(failures...); err != nil || !o.Wait || o.Enabled() {
 			return err
 		}
-		changes := cmdutil.NewChanges(o.Out)
-		return (&cmdutil.Follow{WaitFlags: o.WaitFlags}).Until(ctx, func(ctx context.Context) (bool, error) {
+		last := ""
+		return o.Follow(ctx, o.WaitFlags, func(ctx context.Context) (bool, error) {
 			all, err := list(ctx, c)
 			if err != nil {
 				return false, err
 			}
 			text, done, err := finished(all, nodes)
-			return done, errors.Join(err, changes.Write(text, text))
+			if err != nil || text == last {
+				return done, err
+			}
+			last = text
+			_, err = io.WriteString(o.Out, text)
+			return done, err
 		})
-	}, &o.DryRunFlag, &o.WaitFlags, &o.start)
-	return command
+	}, append(flags, &o.DryRunFlag, &o.WaitFlags)...)
 }
 
 // nodes returns the names of the nodes that the arguments or --selector choose, each once. Only the latter are looked up.
@@ -113,15 +124,10 @@ func (o *options) nodes(ctx context.Context, c client.Client, args []string) ([]
 	case o.selector != "" && len(args) > 0:
 		return nil, cmdutil.UsageError("use either names of nodes or --selector")
 	}
-	var names []string
-	for _, arg := range args {
-		if name, _ := cmdutil.CutKind(arg, cmdutil.NodeKind); !slices.Contains(names, name) {
-			names = append(names, name)
-		}
-	}
 	if o.selector == "" {
-		return names, nil
+		return o.NodeNames(args)
 	}
+	var names []string
 	selector, err := labels.Parse(o.selector)
 	if err != nil {
 		return nil, cmdutil.UsageError("--selector: %w", err)
@@ -141,7 +147,8 @@ func (o *options) nodes(ctx context.Context, c client.Client, args []string) ([]
 
 func newStartCommand(shared *cmdutil.Options) *cobra.Command {
 	o := &options{Options: shared}
-	command := &cobra.Command{
+	o.Until = "the nodes are drained"
+	return o.complete(&cobra.Command{
 		Use:        "start (NODE... | --selector LABELS)",
 		SuggestFor: []string{"begin", "cordon", "drain"},
 		Short:      "Take nodes into maintenance",
@@ -153,13 +160,8 @@ Before, kubectl drover plan --maintenance NODE shows which pods it would evict a
 
   # Take the nodes of a rack into maintenance; delete the pods that are still there after 30 minutes
   kubectl drover maintenance start -l rack=7 --deadline 30m --force`,
-		ValidArgsFunction: shared.CompleteNodes(),
-	}
-	flags := command.Flags()
-	flags.StringVar(&o.start.reason, "reason", "", "The reason to show to users who find the node cordoned")
-	flags.DurationVar(&o.start.deadline, "deadline", 0, "The length of time that the drain may take; zero means that it is not limited")
-	flags.BoolVar(&o.start.force, "force", false, "If true, delete pods that would outlast the --deadline, without regard to PodDisruptionBudgets")
-	return o.complete(command, "the nodes are drained", o.create, drained)
+		ValidArgsFunction: shared.Complete(cmdutil.NodeKind),
+	}, o.create, drained, &o.start)
 }
 
 // check refuses a node that does not exist or is in maintenance, which a cluster without Drover's webhook does not. What the user may not read is
@@ -244,6 +246,7 @@ func drained(all []*medik8s.NodeMaintenance, nodes []string) (text string, done 
 
 func newEndCommand(shared *cmdutil.Options) *cobra.Command {
 	o := &options{Options: shared}
+	o.Until = "the nodes are restored"
 	return o.complete(&cobra.Command{
 		Use:        "end (NODE... | --selector LABELS)",
 		SuggestFor: []string{"stop", "uncordon", "undrain", "finish"},
@@ -264,7 +267,7 @@ With --selector, the command skips nodes that are not in maintenance.`,
 			}
 			return slices.Compact(names), err
 		}),
-	}, "the nodes are restored", o.delete, restored)
+	}, o.delete, restored)
 }
 
 // delete deletes exactly the NodeMaintenances that it has read.

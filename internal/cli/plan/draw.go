@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/drover-io/drover/internal/cli/cmdutil"
 	"github.com/drover-io/drover/internal/cli/view"
@@ -15,88 +16,128 @@ const shownNames = 5
 var signs = map[view.Operation]string{view.Add: "+", view.Update: "~", view.Remove: "-", view.Record: "=", view.Forget: "="}
 
 // draw writes a plan for people. The form is not stable; scripts use -o json.
-func draw(text *cmdutil.Text, list view.PlanList) {
+func draw(text *cmdutil.Text, list *view.PlanList) {
 	for _, note := range list.Notes {
 		text.Printf("note: %s\n", note)
 	}
 	if len(list.Notes) > 0 && len(list.Items) > 0 {
 		text.Printf("\n")
 	}
-	for _, set := range list.Items {
-		text.Printf("%s\n", title(set))
-		text.Problems("  ", set.Problems)
-		if set.Replacement != nil {
-			drawReplacement(text, set.Replacement, " by NodeGroup "+set.Replacement.NodeGroup)
-		}
-		for _, group := range set.Groups {
-			drawGroup(text, group)
-		}
+	for i := range list.Items {
+		drawMachineSet(text, &list.Items[i])
 		text.Printf("\n")
 	}
 	if len(list.NodeGroups) == 0 || len(list.Items) > 0 {
-		text.Printf("%s.\n", summary(list))
+		s := &list.Summary
+		drawSummary(text, s, fmt.Sprintf("%s in %s", cmdutil.Count(s.Machines, "Machine"), cmdutil.Count(len(list.Items), "MachineSet")),
+			fmt.Sprintf("%s and %s of %d", cmdutil.Count(s.NodeWrites, "Node"), cmdutil.Count(s.MachineWrites, "Machine"), s.Machines))
 	}
-	if len(list.NodeGroups) > 0 && len(list.Items) > 0 {
-		text.Printf("\n")
+	for i, group := range list.NodeGroups {
+		if i > 0 || len(list.Items) > 0 {
+			text.Printf("\n")
+		}
+		drawNodeGroup(text, group)
 	}
-	drawGroups(text, list.NodeGroups)
 }
 
-func title(set view.MachineSetPlan) string {
+func drawMachineSet(text *cmdutil.Text, set *view.MachineSetPlan) {
+	s := &set.Summary
 	if set.Name == "" {
-		return "Machines without a MachineSet: " + verdict(set.Summary)
+		text.Printf("Machines without a MachineSet: %s\n", verdict(s, s.Machines))
+	} else {
+		about := []string{fmt.Sprintf("generation %d", set.Generation), cmdutil.Count(s.Machines, "Machine")}
+		if set.Policy != "" && set.Policy != "keep" {
+			about = append(about, "conflict policy "+string(set.Policy))
+		}
+		if set.Paused {
+			about = append(about, "paused")
+		}
+		text.Printf("MachineSet %s/%s (%s): %s\n", set.Namespace, set.Name, strings.Join(about, ", "), verdict(s, s.Machines))
 	}
-	title := fmt.Sprintf("MachineSet %s/%s (generation %d, %s", set.Namespace, set.Name, set.Generation, cmdutil.Count(set.Summary.Machines, "Machine"))
-	if set.Policy != "" && set.Policy != "keep" {
-		title += ", conflict policy " + string(set.Policy)
+	text.Problems("  ", set.Problems)
+	if set.Replacement != nil {
+		drawReplacement(text, set.Replacement, " by NodeGroup "+set.Replacement.NodeGroup)
 	}
-	if set.Paused {
-		title += ", paused"
-	}
-	return title + "): " + verdict(set.Summary)
+	drawChanges(text, set.Groups)
 }
 
-func verdict(s view.Summary) string {
+// verdict says how many of some objects would change, and how many Machines would be replaced.
+func verdict(s *view.Summary, all int) string {
+	var parts []string
+	if s.ToWrite > 0 {
+		parts = append(parts, fmt.Sprintf("%d of %d would change", s.ToWrite, all))
+	}
+	if s.ToReplace > 0 {
+		parts = append(parts, cmdutil.Count(s.ToReplace, "Machine")+" would be replaced")
+	}
 	switch {
-	case s.ToWrite+s.ToReplace > 0:
-		return changeVerdict(s.ToWrite, s.Machines, s.ToReplace)
-	case s.Machines == 0:
+	case len(parts) > 0:
+		return strings.Join(parts, ", ")
+	case all == 0:
 		return "nothing to do"
-	case s.Held == s.Machines:
+	case s.Held == all:
 		return "held"
 	}
 	return "nothing would change"
 }
 
-// changeVerdict says how many of some objects would change, and how many Machines would be replaced.
-func changeVerdict(toWrite, all, toReplace int) string {
-	replaced := cmdutil.Count(toReplace, "Machine") + " would be replaced"
-	switch {
-	case toReplace == 0:
-		return fmt.Sprintf("%d of %d would change", toWrite, all)
-	case toWrite == 0:
-		return replaced
+// drawSummary says what would change of some objects, and in how many nothing would.
+func drawSummary(text *cmdutil.Text, s *view.Summary, all, change string) {
+	var parts []string
+	if s.ToWrite > 0 {
+		parts = append(parts, "To change: "+change)
 	}
-	return fmt.Sprintf("%d of %d would change, %s", toWrite, all, replaced)
+	if s.ToReplace > 0 {
+		parts = append(parts, "to replace: "+cmdutil.Count(s.ToReplace, "Machine"))
+	}
+	if len(parts) == 0 {
+		parts = append(parts, "Nothing to change: "+all)
+	}
+	var counts []string
+	for _, count := range []struct {
+		number int
+		word   string
+	}{
+		{s.Conflict, "in conflict"}, {s.Refused, "with refused or invalid entries"}, {s.Held - s.Paused, "held"}, {s.Paused, "paused"},
+		{s.Released, "not in the group any more"},
+	} {
+		if count.number > 0 {
+			counts = append(counts, fmt.Sprintf("%d %s", count.number, count.word))
+		}
+	}
+	if len(counts) > 0 {
+		parts = append(parts, strings.Join(counts, ", "))
+	}
+	line := strings.Join(parts, "; ")
+	text.Printf("%s.\n", strings.ToUpper(line[:1])+line[1:])
 }
 
-func drawGroup(text *cmdutil.Text, group view.Group) {
-	// Without Nodes, the Machines are named.
-	names, noun := group.Nodes, "node"
-	if len(names) == 0 {
-		names, noun = group.Machines, "Machine"
+// drawChanges writes the groups of Machines or Nodes with the same changes.
+func drawChanges(text *cmdutil.Text, groups []view.Group) {
+	for i := range groups {
+		group := &groups[i]
+		// Without Nodes, the Machines are named.
+		names, noun, left := group.Nodes, "node", ""
+		switch {
+		case len(names) == 0:
+			names, noun = group.Machines, "Machine"
+		case group.ReleaseDelay != nil:
+			left = fmt.Sprintf(" (not in the group any more, released after %s)", group.ReleaseDelay.Duration)
+		case group.Released:
+			left = " (not in the group any more)"
+		}
+		text.Printf("\n  %s%s: %s\n", cmdutil.Count(len(names), noun), left, namesText(text, names))
+		if group.Reason != "" {
+			text.Printf("    %s: %s\n", group.State, group.Reason)
+		}
+		if group.Drift {
+			text.Printf("    drift: it was as declared before, and another writer changed it\n")
+		}
+		for _, change := range view.Distinct(group.Changes) {
+			text.Printf("    %s %-10s %s\n", signs[change.Operation], change.Kind, changeText(text, change))
+		}
+		text.Problems("    ", group.Problems)
 	}
-	text.Printf("\n  %s: %s\n", cmdutil.Count(len(names), noun), namesText(text, names))
-	if group.Reason != "" {
-		text.Printf("    %s: %s\n", group.State, group.Reason)
-	}
-	if group.Drift {
-		text.Printf("    drift: it was as declared before, and another writer changed it\n")
-	}
-	for _, change := range view.Distinct(group.Changes) {
-		text.Printf("    %s %-10s %s\n", signs[change.Operation], change.Kind, changeText(text, change))
-	}
-	text.Problems("    ", group.Problems)
 }
 
 // namesText returns some names, or with -o wide all of them.
@@ -133,43 +174,34 @@ func changeText(text *cmdutil.Text, change view.Change) string {
 	return entry
 }
 
-func summary(list view.PlanList) string {
-	s := list.Summary
-	nothing := fmt.Sprintf("Nothing to change: %s in %s", cmdutil.Count(s.Machines, "Machine"), cmdutil.Count(len(list.Items), "MachineSet"))
-	change := fmt.Sprintf("To change: %s and %s of %d", cmdutil.Count(s.NodeWrites, "Node"), cmdutil.Count(s.MachineWrites, "Machine"), s.Machines)
-	return changeSummary(nothing, change, s.ToWrite, s.ToReplace) + countsText([]count{
-		{s.Conflict, "in conflict"}, {s.Refused, "with refused or invalid entries"}, {s.Held - s.Paused, "held"}, {s.Paused, "paused"},
-	})
-}
-
-// changeSummary says what would change and how many Machines would be replaced, or that nothing would change.
-func changeSummary(nothing, change string, toWrite, toReplace int) string {
-	replaced := cmdutil.Count(toReplace, "Machine")
-	switch {
-	case toReplace == 0 && toWrite == 0:
-		return nothing
-	case toReplace == 0:
-		return change
-	case toWrite == 0:
-		return "To replace: " + replaced
+// drawReplacement says which Machines would be replaced, and what they wait for.
+func drawReplacement(text *cmdutil.Text, r *view.ReplacementPlan, by string) {
+	if r == nil {
+		return
 	}
-	return change + "; to replace: " + replaced
-}
-
-// count is a number with what it counts.
-type count struct {
-	number int
-	word   string
-}
-
-// countsText says what there is any of.
-func countsText(counts []count) string {
-	text, separator := "", "; "
-	for _, c := range counts {
-		if c.number > 0 {
-			text += fmt.Sprintf("%s%d %s", separator, c.number, c.word)
-			separator = ", "
-		}
+	text.Printf("\n  Replacement%s: %s\n", by, replacementText(text, r))
+	if r.Held != "" {
+		text.Printf("    held: %s\n", r.Held)
 	}
-	return text
+	if r.Deleting > 0 {
+		text.Printf("    %s being deleted already\n", cmdutil.Count(r.Deleting, "outdated Machine"))
+	}
+	if r.Excluded > 0 {
+		text.Printf("    %s would stay: paused or excluded, or with a Node that is not in the group\n", cmdutil.Count(r.Excluded, "outdated Machine"))
+	}
+}
+
+func replacementText(text *cmdutil.Text, r *view.ReplacementPlan) string {
+	switch count := len(r.Machines); {
+	case count == 0:
+		return "no Machine would be replaced"
+	case r.Suspended:
+		return cmdutil.Count(count, "outdated Machine") + ": " + namesText(text, r.Machines)
+	case r.MaxSurge == 0:
+		return fmt.Sprintf("%s would be replaced, at most %d at a time, each before its new one is created: %s",
+			cmdutil.Count(count, "Machine"), r.MaxInFlight, namesText(text, r.Machines))
+	default:
+		return fmt.Sprintf("%s would be replaced, at most %d at a time, with up to %d new beyond spec.replicas: %s",
+			cmdutil.Count(count, "Machine"), r.MaxInFlight, r.MaxSurge, namesText(text, r.Machines))
+	}
 }

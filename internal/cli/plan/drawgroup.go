@@ -14,23 +14,22 @@ import (
 // shownWaves is how many waves are shown without -o wide.
 const shownWaves = 10
 
-// drawGroups writes the plans of NodeGroups for people. The form is not stable; scripts use -o json.
-func drawGroups(text *cmdutil.Text, items []*view.NodeGroupPlan) {
-	for i, item := range items {
-		if i > 0 {
-			text.Printf("\n")
-		}
-		drawNodeGroup(text, item)
-	}
-}
-
 func drawNodeGroup(text *cmdutil.Text, p *view.NodeGroupPlan) {
-	text.Printf("%s\n", groupTitle(p))
+	s := &p.Summary
+	about := []string{fmt.Sprintf("generation %d", p.Generation), cmdutil.Count(s.Nodes, "node")}
+	if p.Suspended {
+		about = append(about, "suspended")
+	}
+	if p.DryRun {
+		about = append(about, "dry run")
+	}
+	text.Printf("NodeGroup %s (%s): %s\n", p.Name, strings.Join(about, ", "), verdict(s, s.Nodes+s.Released))
 	for _, note := range p.Notes {
 		text.Printf("  note: %s\n", note)
 	}
 	text.Problems("  ", p.Problems)
-	drawMembership(text, p)
+	drawMembership(text, "+", "join", p.Joining)
+	drawMembership(text, "-", "leave", p.Leaving)
 	drawWaves(text, p)
 	drawDisruption(text, p.Disruption)
 	for i := range p.LabelUses {
@@ -39,39 +38,15 @@ func drawNodeGroup(text *cmdutil.Text, p *view.NodeGroupPlan) {
 	drawAutoscaled(text, p.AutoscaledSets)
 	drawReplacement(text, p.Replacement, "")
 	drawGuards(text, p.Guards, p.NoExecute)
-	for i := range p.Changes {
-		drawChanges(text, &p.Changes[i])
-	}
-	text.Printf("\n%s.\n", groupSummary(&p.Summary))
-}
-
-func groupTitle(p *view.NodeGroupPlan) string {
-	title := fmt.Sprintf("NodeGroup %s (generation %d, %s", p.Name, p.Generation, cmdutil.Count(p.Summary.Nodes, "node"))
-	if p.Suspended {
-		title += ", suspended"
-	}
-	if p.DryRun {
-		title += ", dry run"
-	}
-	title += "): "
-	switch s := &p.Summary; {
-	case s.ToWrite+s.ToReplace > 0:
-		return title + changeVerdict(s.ToWrite, s.Nodes+s.Released, s.ToReplace)
-	case s.Nodes == 0:
-		return title + "nothing to do"
-	}
-	return title + "nothing would change"
+	drawChanges(text, p.Changes)
+	text.Printf("\n")
+	drawSummary(text, s, cmdutil.Count(s.Nodes, "Node"), fmt.Sprintf("%s of %d", cmdutil.Count(s.ToWrite, "Node"), s.Nodes+s.Released))
 }
 
 // drawMembership says what a file does to the membership.
-func drawMembership(text *cmdutil.Text, p *view.NodeGroupPlan) {
-	for _, change := range []struct {
-		sign, word string
-		names      []string
-	}{{"+", "join", p.Joining}, {"-", "leave", p.Leaving}} {
-		if count := len(change.names); count > 0 {
-			text.Printf("  %s %s would %s: %s\n", change.sign, cmdutil.Count(count, "node"), change.word, namesText(text, change.names))
-		}
+func drawMembership(text *cmdutil.Text, sign, word string, names []string) {
+	if len(names) > 0 {
+		text.Printf("  %s %s would %s: %s\n", sign, cmdutil.Count(len(names), "node"), word, namesText(text, names))
 	}
 }
 
@@ -150,36 +125,31 @@ func drawAutoscaled(text *cmdutil.Text, all []view.AutoscaledSets) {
 	}
 }
 
-// drawGuards says for each Node what happens to its Pods before it gets a taint with the effect NoExecute, or when it does.
+// drawGuards says what happens to the Pods of Nodes before they get a taint with the effect NoExecute, or when they do.
 func drawGuards(text *cmdutil.Text, guards []view.NodeGuard, total *view.NoExecute) {
-	if len(guards) == 0 {
+	switch {
+	case len(guards) == 0:
 		return
+	case total.AtOnce:
+		lost := ""
+		if total.LostPods > 0 {
+			lost = fmt.Sprintf(", and %s of DaemonSets, which would not return", cmdutil.Count(total.LostPods, "Pod"))
+		}
+		const format = "\n  Taints with the effect NoExecute: Kubernetes would delete %s at once, whatever PodDisruptionBudgets allow%s:\n"
+		text.Printf(format, cmdutil.Count(total.Pods, "Pod"), lost)
+	default:
+		text.Printf("\n  Taints with the effect NoExecute, before which Pods are evicted within their PodDisruptionBudgets:\n")
+		if total.Timeout != "" && total.Pods > 0 {
+			const format = "    ! Kubernetes would delete those of %s that have not left after %s; %d could not be evicted now\n"
+			text.Printf(format, cmdutil.Count(total.Pods, "Pod"), total.Timeout, total.Blocked)
+		}
 	}
-	drawNoExecute(text, total)
 	for i := range guards {
 		if i == shownGuards && !text.Wide {
 			text.Printf("    and %s more\n", cmdutil.Count(len(guards)-shownGuards, "node"))
 			return
 		}
 		drawGuard(text, &guards[i])
-	}
-}
-
-// drawNoExecute says what happens to the Pods of all Nodes that get a taint with the effect NoExecute.
-func drawNoExecute(text *cmdutil.Text, total *view.NoExecute) {
-	pods, lost := cmdutil.Count(total.Pods, "Pod"), ""
-	if total.AtOnce {
-		if total.LostPods > 0 {
-			lost = fmt.Sprintf(", and %s of DaemonSets, which would not return", cmdutil.Count(total.LostPods, "Pod"))
-		}
-		const format = "\n  Taints with the effect NoExecute: Kubernetes would delete %s at once, whatever PodDisruptionBudgets allow%s:\n"
-		text.Printf(format, pods, lost)
-		return
-	}
-	text.Printf("\n  Taints with the effect NoExecute, before which Pods are evicted within their PodDisruptionBudgets:\n")
-	if total.Timeout != "" && total.Pods > 0 {
-		const format = "    ! Kubernetes would delete those of %s that have not left after %s; %d could not be evicted now\n"
-		text.Printf(format, pods, total.Timeout, total.Blocked)
 	}
 }
 
@@ -196,51 +166,17 @@ func drawGuard(text *cmdutil.Text, guard *view.NodeGuard) {
 		text.Printf("%s would have to leave\n", cmdutil.Count(guard.Pods, "Pod"))
 	}
 	for i := range guard.Leaving {
-		drawLeaving(text, &guard.Leaving[i])
+		group := &guard.Leaving[i]
+		sign, how := "!", "could not be evicted now, "+string(group.Reason)
+		if group.Reason == drain.Evicting {
+			sign, how = "-", "could be evicted now"
+		} else if group.Detail != "" {
+			how += " (" + group.Detail + ")"
+		}
+		text.Printf("      %s %s %s: %s\n", sign, cmdutil.Count(group.Count, "Pod"), how, someNamesText(text, group.Pods, group.Count))
 	}
 	if guard.LostPods > 0 {
 		text.Printf("      ! %s of DaemonSets would be deleted and not return: %s\n", cmdutil.Count(guard.LostPods, "Pod"),
 			someNamesText(text, guard.Lost, guard.LostPods))
 	}
-}
-
-func drawLeaving(text *cmdutil.Text, group *view.LeavingGroup) {
-	names := someNamesText(text, group.Pods, group.Count)
-	switch {
-	case group.Reason == drain.Evicting:
-		text.Printf("      - %s could be evicted now: %s\n", cmdutil.Count(group.Count, "Pod"), names)
-	case group.Detail == "":
-		text.Printf("      ! %s could not be evicted now, %s: %s\n", cmdutil.Count(group.Count, "Pod"), group.Reason, names)
-	default:
-		text.Printf("      ! %s could not be evicted now, %s (%s): %s\n", cmdutil.Count(group.Count, "Pod"), group.Reason, group.Detail, names)
-	}
-}
-
-func drawChanges(text *cmdutil.Text, group *view.NodeChanges) {
-	left := ""
-	if group.Released {
-		left = " (not in the group any more)"
-	}
-	if group.ReleaseDelay != nil {
-		left = fmt.Sprintf(" (not in the group any more, released after %s)", group.ReleaseDelay.Duration)
-	}
-	text.Printf("\n  %s%s: %s\n", cmdutil.Count(len(group.Nodes), "node"), left, namesText(text, group.Nodes))
-	if group.Reason != "" {
-		text.Printf("    %s: %s\n", group.State, group.Reason)
-	}
-	if group.Drift {
-		text.Printf("    drift: it was as declared before, and another writer changed it\n")
-	}
-	for _, change := range group.Changes {
-		text.Printf("    %s %-10s %s\n", signs[change.Operation], change.Kind, changeText(text, change))
-	}
-	text.Problems("    ", group.Problems)
-}
-
-func groupSummary(s *view.GroupSummary) string {
-	nothing := "Nothing to change: " + cmdutil.Count(s.Nodes, "Node")
-	change := fmt.Sprintf("To change: %s of %d", cmdutil.Count(s.ToWrite, "Node"), s.Nodes+s.Released)
-	return changeSummary(nothing, change, s.ToWrite, s.ToReplace) + countsText([]count{
-		{s.Conflict, "in conflict"}, {s.Refused, "with refused or invalid entries"}, {s.Held, "held"}, {s.Released, "not in the group any more"},
-	})
 }

@@ -22,7 +22,6 @@ func (o *options) check(ctx context.Context, c client.Client, m manifest) error 
 	if err == nil {
 		return nil
 	}
-	name := fmt.Sprintf("%s: %s %q", m.source, m.content.GetKind(), m.content.GetName())
 	resource, _ := meta.UnsafeGuessKindToResource(m.content.GroupVersionKind())
 	why := ""
 	switch {
@@ -40,9 +39,9 @@ func (o *options) check(ctx context.Context, c client.Client, m manifest) error 
 		}
 	}
 	if why != "" {
-		return o.Warn("%s is not validated: %s; the API server may refuse it", name, why)
+		return o.Warn("%s is not validated: %s; the API server may refuse it", &m, why)
 	}
-	return fmt.Errorf("%s: the API server refuses it: %w", name, err)
+	return fmt.Errorf("%s: the API server refuses it: %w", &m, err)
 }
 
 // dryRun sends what kubectl apply would, without effect. verb is what the API server was asked for.
@@ -56,7 +55,7 @@ func (m manifest) dryRun(ctx context.Context, c client.Client) (verb string, err
 	case err != nil:
 		return "get", err
 	}
-	patch, err := applyPatch(live, m.content, lastApplied(live))
+	patch, _, err := m.patch(live)
 	if err != nil {
 		return "patch", err
 	}

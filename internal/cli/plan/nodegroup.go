@@ -2,175 +2,140 @@ package plan
 
 import (
 	"context"
+	"maps"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/api/equality"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/cli-runtime/pkg/resource"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/cli/cmdutil"
 	"github.com/drover-io/drover/internal/cli/view"
+	"github.com/drover-io/drover/internal/members"
+	"github.com/drover-io/drover/internal/rollout"
 )
 
-// plannedUID is the UID of a NodeGroup that only a file has.
-const plannedUID types.UID = "planned"
-
-// groupNames returns the names of the NodeGroups if the arguments name any.
-func groupNames(args []string) ([]string, error) {
-	if len(args) > 1 && slices.Contains(cmdutil.NodeGroupKind, args[0]) {
-		return args[1:], nil
-	}
-	var names []string
-	for _, arg := range args {
-		if name, found := cmdutil.CutKind(arg, cmdutil.NodeGroupKind); found {
-			names = append(names, name)
+// addGroups adds the plans of NodeGroups to a list. earlier is the membership before files were applied; nil without files.
+func (o *options) addGroups(
+	ctx context.Context, c client.Reader, list *view.PlanList, s *cmdutil.Snapshot, now, earlier *cmdutil.Membership, names []string,
+) error {
+	for _, name := range names {
+		group := now.Named(name)
+		if group == nil {
+			return s.NoGroup(name)
 		}
+		in := o.input(ctx, s, now, group)
+		if earlier != nil {
+			in.Before = earlier.NodesOf(ctx, name)
+		}
+		list.NodeGroups = append(list.NodeGroups, view.NewNodeGroupPlan(in))
 	}
-	if len(names) > 0 && len(names) < len(args) {
-		return nil, cmdutil.UsageError("plan MachineSets and NodeGroups with two commands")
-	}
-	return names, nil
+	return o.addConsequences(ctx, c, list.NodeGroups)
 }
 
-// planGroups returns what would change for NodeGroups.
-func (o *options) planGroups(ctx context.Context, c client.Client, names []string, infos []*resource.Info) (*view.NodeGroupPlanList, error) {
-	list := view.NewNodeGroupPlanList()
-	before, err := cmdutil.NewSnapshot(ctx, c, append(namespacesOf(infos), o.Namespace())...)
-	if err != nil {
-		return list, err
+// input returns a NodeGroup with its Nodes and its Machines, as the operator finds them.
+func (o *options) input(ctx context.Context, s *cmdutil.Snapshot, membership *cmdutil.Membership, group *members.Group) *view.GroupInput {
+	in := &view.GroupInput{Group: group, Nodes: membership.Nodes(ctx, group), Protected: o.protect.Protected(), Now: o.Now()}
+	in.Machines.Sets = slices.DeleteFunc(slices.Clone(s.Sets), func(set *machinev1beta1.MachineSet) bool { return membership.OfSet(set) != group })
+	if len(in.Machines.Sets) > 0 {
+		in.Machines.Machines, in.Machines.Nodes = s.Machines, s.NodesByName()
 	}
-	after := *before
-	if len(infos) > 0 {
-		if names, err = o.applyGroups(ctx, c, &after, names, infos); err != nil {
-			return list, err
-		}
-	}
-	plans := make([]groupPlan, len(names))
-	for i, name := range names {
-		if plans[i], err = o.planGroup(ctx, before, &after, name); err != nil {
-			return list, err
-		}
-		list.Items = append(list.Items, plans[i].NodeGroupPlan)
-	}
-	if err := o.addLabelUses(ctx, c, plans); err != nil {
-		return list, err
-	}
-	return list, o.addGuards(ctx, c, plans)
+	return in
 }
 
-// namespacesOf returns the namespaces of which NodeGroups in files select MachineSets.
-func namespacesOf(infos []*resource.Info) (namespaces []string) {
-	for _, info := range infos {
-		object, ok := info.Object.(*unstructured.Unstructured)
-		if !ok {
+// addReplacements adds to each MachineSet of a plan the Machines that its NodeGroup would replace. If a Machine is outdated and NodeGroups may not be
+// read, a warning says so.
+func (o *options) addReplacements(ctx context.Context, s *cmdutil.Snapshot, membership *cmdutil.Membership, list *view.PlanList) error {
+	known, plans := map[types.NamespacedName]*machinev1beta1.MachineSet{}, map[*members.Group]*view.ReplacementPlan{}
+	for _, set := range s.Sets {
+		known[client.ObjectKeyFromObject(set)] = set
+	}
+	for i := range list.Items {
+		item := &list.Items[i]
+		set, found := known[types.NamespacedName{Namespace: item.Namespace, Name: item.Name}]
+		if !found || !view.HasOutdated(set, s.Machines) {
 			continue
 		}
-		if namespace, found, err := unstructured.NestedString(object.Object, "spec", "nodes", "machineSets", "namespace"); found && err == nil {
-			namespaces = append(namespaces, namespace)
+		if s.NoGroups != nil && !cmdutil.IsNotServed(s.NoGroups) {
+			return o.Warn("which Machines would be replaced is unknown: %v", s.NoGroups)
 		}
+		group := membership.OfSet(set)
+		if group == nil {
+			continue
+		}
+		if _, found := plans[group]; !found {
+			plans[group] = view.NewReplacementPlan(o.input(ctx, s, membership, group))
+		}
+		list.AddReplacement(item, set, s.Machines, plans[group])
 	}
-	return namespaces
+	return nil
 }
 
-// applyGroups changes the NodeGroups as applying the files would, and returns the names of those to plan.
-func (o *options) applyGroups(
-	ctx context.Context, c client.Client, s *cmdutil.Snapshot, names []string, infos []*resource.Info,
-) ([]string, error) {
-	manifests, err := nodeGroups.manifests(o.Options, infos)
+// addConsequences adds to each plan what requires labels that would change, and the Pods that would leave because of taints with the effect
+// NoExecute. Where that may not be read, a warning says so.
+func (o *options) addConsequences(ctx context.Context, c client.Reader, plans []*view.NodeGroupPlan) error {
+	labeled, guarded := sets.Set[string]{}, sets.Set[string]{}
+	for _, p := range plans {
+		for i := range p.Consequences.Labels {
+			labeled.Insert(p.Consequences.Labels[i].Node)
+		}
+		for i := range p.Consequences.Guarded {
+			guarded.Insert(p.Consequences.Guarded[i].Node.Name)
+		}
+	}
+	if labeled.Len()+guarded.Len() == 0 {
+		return nil
+	}
+	pods := map[string][]*corev1.Pod{}
+	err := cmdutil.Each(ctx, c, "", func(pod *corev1.Pod) {
+		if node := pod.Spec.NodeName; guarded.Has(node) || labeled.Has(node) && rollout.RequiresLabels(pod) {
+			pods[node] = append(pods[node], pod)
+		}
+	})
 	if err != nil {
-		return nil, err
+		return o.Warn("which Pods require labels that would change, or would be evicted before taints with the effect NoExecute, is unknown: %v", err)
 	}
-	s.Groups = slices.Clone(s.Groups)
-	all := len(names) == 0
-	for _, manifest := range manifests {
-		if err := o.check(ctx, c, manifest); err != nil {
-			return nil, err
-		}
-		warnings, err := manifest.applyGroup(s, metav1.NewTime(o.Now()))
-		for _, warning := range warnings {
-			if err := o.Warn("%s", warning); err != nil {
-				return nil, err
-			}
-		}
-		if err != nil {
-			return nil, err
-		}
-		if all {
-			names = append(names, manifest.content.GetName())
-		}
+	if labeled.Len() > 0 {
+		err = o.addLabelUses(ctx, c, plans, slices.Concat(slices.Collect(maps.Values(pods))...))
 	}
-	return names, nil
+	if err == nil && guarded.Len() > 0 {
+		err = o.addGuards(ctx, c, plans, pods)
+	}
+	return err
 }
 
-// applyGroup replaces the NodeGroup of the snapshot by what kubectl apply would make of it, or adds a new one, which is the youngest.
-func (m manifest) applyGroup(s *cmdutil.Snapshot, now metav1.Time) (warnings []string, err error) {
-	declared := &v1alpha1.NodeGroup{}
-	if warnings, err = m.convert(declared); err != nil {
-		return nil, err
-	}
-	at := slices.IndexFunc(s.Groups, func(group *v1alpha1.NodeGroup) bool { return group.Name == declared.Name })
-	if at < 0 {
-		declared.Status = v1alpha1.NodeGroupStatus{}
-		declared.Generation, declared.UID, declared.CreationTimestamp = 1, plannedUID+types.UID(declared.Name), now
-		s.Groups = append(s.Groups, declared)
-		return warnings, nil
-	}
-	next, more, err := merge(s.Groups[at], m)
+// addLabelUses adds to each plan the Pods and PersistentVolumes that require labels which would change.
+func (o *options) addLabelUses(ctx context.Context, c client.Reader, plans []*view.NodeGroupPlan, pods []*corev1.Pod) error {
+	volumes, err := cmdutil.List[*corev1.PersistentVolume](ctx, c, "")
 	if err != nil {
-		return nil, err
+		err = o.Warn("which PersistentVolumes require labels that would change is unknown: %v", err)
 	}
-	// The API server ignores what a file says of these.
-	live := s.Groups[at]
-	next.Status, next.UID, next.CreationTimestamp, next.Generation = live.Status, live.UID, live.CreationTimestamp, live.Generation
-	if !equality.Semantic.DeepEqual(live.Spec, next.Spec) {
-		next.Generation++
+	for _, p := range plans {
+		p.AddLabelUses(rollout.LabelUses(p.Consequences.Labels, pods, volumes))
 	}
-	s.Groups[at] = next
-	return append(warnings, more...), nil
+	return err
 }
 
-// planGroup returns what would change for a NodeGroup.
-func (o *options) planGroup(ctx context.Context, before, after *cmdutil.Snapshot, name string) (groupPlan, error) {
-	in, err := o.find(ctx, after, name)
+// addGuards adds to each plan the Pods that would have to leave before taints with the effect NoExecute.
+func (o *options) addGuards(ctx context.Context, c client.Reader, plans []*view.NodeGroupPlan, pods map[string][]*corev1.Pod) error {
+	drain := view.Drain{DaemonSets: map[types.NamespacedName]bool{}}
+	var err error
+	if drain.Budgets, err = cmdutil.List[*policyv1.PodDisruptionBudget](ctx, c, ""); err == nil {
+		err = cmdutil.Each(ctx, c, "", func(daemon *appsv1.DaemonSet) { drain.DaemonSets[client.ObjectKeyFromObject(daemon)] = true })
+	}
 	if err != nil {
-		return groupPlan{}, err
+		return o.Warn("which Pods would be evicted before taints with the effect NoExecute is unknown: %v", err)
 	}
-	if o.preview.given() {
-		in.Before = []string{}
-		if earlier, err := o.find(ctx, before, name); err == nil {
-			for i := range earlier.Nodes {
-				if found := &earlier.Nodes[i]; found.Group != nil && found.Group.UID == earlier.Group.UID {
-					in.Before = append(in.Before, found.Node.Name)
-				}
-			}
-		}
+	for _, p := range plans {
+		p.AddGuards(func(node *corev1.Node) *view.Drain {
+			of := drain
+			of.Node, of.Pods = node, pods[node.Name]
+			return &of
+		}, o.Now())
 	}
-	item, consequences := view.NewNodeGroupPlan(in)
-	return groupPlan{item, consequences}, nil
-}
-
-// find returns a NodeGroup with its Nodes and its Machines, as the operator finds them.
-func (o *options) find(ctx context.Context, s *cmdutil.Snapshot, name string) (*view.GroupInput, error) {
-	finder := s.Finder()
-	groups, err := finder.Groups(ctx)
-	if err != nil {
-		return nil, err
-	}
-	known := make([]string, len(groups))
-	for i, group := range groups {
-		if group.Name == name {
-			in := &view.GroupInput{Group: group, Machines: machinesOf(s, groups, group), Protected: o.protect.Protected(), Now: o.Now()}
-			in.Nodes, err = finder.Nodes(ctx, groups, group.UID)
-			return in, err
-		}
-		known[i] = group.Name
-	}
-	if s.GroupsNotServed != nil {
-		return nil, s.GroupsNotServed
-	}
-	return nil, cmdutil.NotFound("NodeGroup", name, cmdutil.TheCluster, known)
+	return nil
 }

@@ -3,14 +3,11 @@ package plan
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"github.com/spf13/cobra"
-	"k8s.io/cli-runtime/pkg/resource"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/cli/cmdutil"
 	"github.com/drover-io/drover/internal/cli/maintenance"
 	"github.com/drover-io/drover/internal/cli/view"
@@ -29,7 +26,7 @@ type options struct {
 // NewCommand returns the command.
 func NewCommand(shared *cmdutil.Options) *cobra.Command {
 	o := &options{Options: shared}
-	command := &cobra.Command{
+	command := shared.Command(&cobra.Command{
 		Use:   "plan [MACHINESET... | nodegroup/NAME...]",
 		Short: "Show what Drover would change on Machines and Nodes",
 		Long: `Preview what Drover would change on the Machines and Nodes of MachineSets, and on the Nodes of NodeGroups. The command changes nothing.
@@ -38,7 +35,7 @@ Without names it plans all MachineSets of the namespace and all NodeGroups.
 Machines and Nodes with the same changes are shown as one group. Each line starts with a sign: + (added), ~ (changed), - (removed),
 = (stays as it is; only the ownership record changes) or ! (not written, with the reason).
 
-With -f, the command plans the MachineSets or NodeGroups of the files as if kubectl apply had applied them; it plans only these unless you name
+With -f, the command plans the MachineSets and NodeGroups of the files as if kubectl apply had applied them; it plans only these unless you name
 others. The API server validates them in a dry run, if you may write them.
 
 Of a NodeGroup it shows the waves in their order, the budget and the window of spec.disruption, the Pods and PersistentVolumes that require labels
@@ -69,152 +66,89 @@ Exit codes: 0 nothing would change, 2 something would change, 1 an error.`,
 
   # Show which pods a maintenance of a node would evict
   kubectl drover plan --maintenance worker-1`,
-		RunE:              shared.RunE(o.run, &o.output, &o.protect),
-		ValidArgsFunction: shared.CompleteGroups(),
-	}
-	o.output.AddFlags(command)
-	o.preview.addFlags(command)
+		ValidArgsFunction: shared.Complete(cmdutil.MachineSetKind, cmdutil.NodeGroupKind),
+	}, o.run, &o.output, &o.preview, &o.protect)
 	command.Flags().StringVar(&o.maintenance, "maintenance", "", "Show which pods a maintenance of this node would evict, and which would block it")
 	o.AddAllNamespaces(command)
-	o.protect.AddFlags(command.Flags())
 	return command
 }
 
-func (o *options) run(ctx context.Context, c client.WithWatch, names []string) error {
+func (o *options) run(ctx context.Context, c client.WithWatch, args []string) error {
 	if o.maintenance != "" {
-		if len(names) > 0 || o.preview.given() {
+		if len(args) > 0 || o.preview.given() {
 			return cmdutil.UsageError("--maintenance takes a node; leave out MachineSets, NodeGroups and files")
 		}
 		return maintenance.Plan(ctx, o.Options, c, &o.output, o.maintenance)
 	}
-	groups, err := groupNames(names)
+	sets, groups, err := o.SetsAndGroups(args)
 	if err != nil {
 		return err
 	}
-	infos, err := o.preview.read(o.Options)
+	manifests, err := o.preview.manifests(o.Options)
 	if err != nil {
 		return err
 	}
-	if len(groups) > 0 || len(names) == 0 && nodeGroups.isIn(infos) && !machineSets.isIn(infos) {
-		list, err := o.planGroups(ctx, c, groups, infos)
-		return o.print(list, func(text *cmdutil.Text) { drawGroups(text, list.Items) }, err, list.Changes())
+	if len(args) == 0 {
+		sets, groups = namesOf(manifests)
 	}
-	return o.planSetsAndGroups(ctx, c, names, infos)
-}
-
-// planSetsAndGroups shows what would change for MachineSets and, unless MachineSets or files are given, for all NodeGroups.
-func (o *options) planSetsAndGroups(ctx context.Context, c client.WithWatch, names []string, infos []*resource.Info) error {
-	list, err := o.planSets(ctx, c, names, infos)
-	if len(names) == 0 && len(infos) == 0 && (err == nil || cmdutil.IsNotServed(err)) {
-		list.NodeGroups, err = o.planAllGroups(ctx, c, err)
+	list, err := o.plan(ctx, c, manifests, sets, groups)
+	if err != nil {
+		return cmdutil.SuggestGroup(ctx, c, err, args...)
 	}
-	err = cmdutil.SuggestGroup(ctx, c, err, names...)
-	return o.print(&list, func(text *cmdutil.Text) { draw(text, list) }, err, list.Changes())
-}
-
-// print prints a plan, unless making it has failed.
-func (o *options) print(document any, draw func(*cmdutil.Text), err error, changes bool) error {
-	if err == nil {
-		err = o.output.Print(o.Out, document, draw)
+	var document any = list
+	if len(sets) == 0 && len(groups) > 0 {
+		document = &view.NodeGroupPlanList{TypeMeta: view.TypeMeta{APIVersion: view.APIVersion, Kind: "NodeGroupPlanList"}, Items: list.NodeGroups}
 	}
-	if err == nil && changes {
+	if err := o.output.Print(o.Options, document, func(text *cmdutil.Text) { draw(text, list) }); err != nil {
+		return err
+	}
+	if list.Changes() {
 		return cmdutil.ErrChanges
 	}
-	return err
+	return nil
 }
 
-// planSets returns what would change for MachineSets.
-func (o *options) planSets(ctx context.Context, c client.WithWatch, names []string, infos []*resource.Info) (view.PlanList, error) {
-	none := view.NewPlanList(plan.Survey{})
-	manifests, err := o.manifests(infos)
-	if err != nil {
-		return none, err
+// plan returns what would change for the named MachineSets and NodeGroups, or, without names, for all, when manifests have been applied.
+func (o *options) plan(ctx context.Context, c client.Client, manifests []manifest, sets, groups []string) (*view.PlanList, error) {
+	all := len(sets)+len(groups) == 0
+	before, err := o.Read(ctx, c, all || len(groups) > 0, selectedNamespaces(manifests)...)
+	if err == nil {
+		err = before.Missing(sets, groups)
 	}
-	objects, err := o.Objects(ctx, c)
 	if err != nil {
-		return none, err
+		return nil, err
 	}
-	all := len(names) == 0
+	after := *before
 	for _, manifest := range manifests {
-		if err := o.check(ctx, c, manifest); err != nil {
-			return none, err
-		}
-		if err := o.apply(&objects, manifest); err != nil {
-			return none, err
-		}
-		if all {
-			names = append(names, manifest.content.GetName())
+		if err := o.apply(ctx, c, &after, manifest); err != nil {
+			return nil, err
 		}
 	}
-	objects.GroupLayerOf, objects.GroupsUnknown = cmdutil.GroupLayerOf(ctx, c, &objects)
-	survey, err := o.Survey(objects, &o.protect, names)
+	if all {
+		for _, group := range after.Groups {
+			groups = append(groups, group.Name)
+		}
+		slices.Sort(groups)
+	}
+	list, membership := view.NewPlanList(plan.Survey{}), after.Membership(ctx)
+	if all || len(sets) > 0 {
+		if list, err = o.planSets(ctx, &after, membership, sets); err != nil {
+			return nil, err
+		}
+	}
+	var earlier *cmdutil.Membership
+	if len(manifests) > 0 {
+		earlier = before.Membership(ctx)
+	}
+	return list, o.addGroups(ctx, c, list, &after, membership, earlier, groups)
+}
+
+// planSets returns what would change for the named MachineSets, or for all.
+func (o *options) planSets(ctx context.Context, s *cmdutil.Snapshot, membership *cmdutil.Membership, names []string) (*view.PlanList, error) {
+	survey, err := o.Survey(ctx, s, &o.protect, names)
 	if err != nil {
-		return none, err
+		return nil, err
 	}
 	list := view.NewPlanList(survey)
-	return list, o.addReplacements(ctx, c, &objects, &list)
-}
-
-// planAllGroups returns what would change for all NodeGroups. noSets is nil, or says that the cluster serves no MachineSets: then NodeGroups are all
-// that it has, and must be readable.
-func (o *options) planAllGroups(ctx context.Context, c client.WithWatch, noSets error) ([]*view.NodeGroupPlan, error) {
-	all, err := cmdutil.List[*v1alpha1.NodeGroup](ctx, c, "")
-	switch {
-	case noSets != nil && cmdutil.IsNotServed(err):
-		return nil, noSets
-	case noSets != nil && err != nil:
-		return nil, err
-	case len(all) == 0:
-		return nil, nil
-	}
-	names := make([]string, len(all))
-	for i, group := range all {
-		names[i] = group.Name
-	}
-	slices.Sort(names)
-	list, err := o.planGroups(ctx, c, names, nil)
-	return list.Items, err
-}
-
-// apply changes the objects as applying a manifest would.
-func (o *options) apply(objects *plan.Objects, manifest manifest) error {
-	warnings, err := manifest.apply(objects)
-	for _, warning := range warnings {
-		if err := o.Warn("%s", warning); err != nil {
-			return err
-		}
-	}
-	return err
-}
-
-// manifests returns the MachineSets of -f; nil without files.
-func (o *options) manifests(infos []*resource.Info) ([]manifest, error) {
-	if !o.preview.given() {
-		return nil, nil
-	}
-	found, err := machineSets.manifests(o.Options, infos)
-	if err != nil {
-		return nil, err
-	}
-	return found, o.useNamespaceOf(found)
-}
-
-// useNamespaceOf uses the namespace of the manifests if no namespace was given.
-func (o *options) useNamespaceOf(manifests []manifest) error {
-	for i := range manifests {
-		m := &manifests[i]
-		switch own := m.content.GetNamespace(); {
-		case own == "" && o.AllNamespaces:
-			m.content.SetNamespace(cmdutil.DefaultNamespace)
-		case own == "":
-			m.content.SetNamespace(o.Namespace())
-		case o.AllNamespaces || own == o.Namespace():
-		case i > 0 || o.GivenNamespace() != "":
-			return fmt.Errorf("%s: MachineSet %q is in namespace %q, not %q; use -n %[3]s, or --all-namespaces for files of several namespaces",
-				m.source, m.content.GetName(), own, o.Namespace())
-		default:
-			o.Config.Namespace = &own
-		}
-	}
-	return nil
+	return list, o.addReplacements(ctx, s, membership, list)
 }

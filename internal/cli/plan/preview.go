@@ -2,10 +2,13 @@ package plan
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
+	"time"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
@@ -15,13 +18,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/jsonmergepatch"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/resource"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/cli/cmdutil"
-	"github.com/drover-io/drover/internal/metadata/plan"
 )
 
 // preview is -f and the flags that belong to it.
@@ -29,26 +33,27 @@ type preview struct {
 	files genericclioptions.FileNameFlags
 }
 
-func (p *preview) addFlags(command *cobra.Command) {
-	var filenames []string
-	var kustomize string
-	var recursive bool
+// AddFlags adds the flags to a command.
+func (p *preview) AddFlags(command *cobra.Command) {
 	p.files = genericclioptions.FileNameFlags{
 		Usage:     "Files, directories or URLs with MachineSets or NodeGroups to plan as if they were applied; - is standard input.",
-		Filenames: &filenames, Kustomize: &kustomize, Recursive: &recursive,
+		Filenames: new([]string), Kustomize: new(string), Recursive: new(bool),
 	}
 	p.files.AddFlags(command.Flags())
 }
 
+// Validate accepts all flags.
+func (*preview) Validate() error { return nil }
+
 func (p *preview) given() bool { return len(*p.files.Filenames) > 0 || *p.files.Kustomize != "" }
 
-// planned is a kind of which files are planned.
-type planned struct{ kind, version string }
-
-var (
-	machineSets = planned{"MachineSet", machinev1beta1.GroupVersion.String()}
-	nodeGroups  = planned{"NodeGroup", v1alpha1.GroupVersion.String()}
+// The kinds of which files are planned.
+const (
+	machineSet = "MachineSet"
+	nodeGroup  = "NodeGroup"
 )
+
+var versions = map[string]string{machineSet: machinev1beta1.GroupVersion.String(), nodeGroup: v1alpha1.GroupVersion.String()}
 
 // manifest is a MachineSet or NodeGroup as a file has it.
 type manifest struct {
@@ -56,11 +61,50 @@ type manifest struct {
 	content *unstructured.Unstructured
 }
 
-// read returns the objects of the files; nil without files.
-func (p *preview) read(o *cmdutil.Options) ([]*resource.Info, error) {
+func (m *manifest) String() string {
+	return fmt.Sprintf("%s: %s %q", m.source, m.content.GetKind(), m.content.GetName())
+}
+
+// manifests returns the MachineSets and NodeGroups of the files; nil without files. It skips other objects with a warning: a file often contains much
+// more.
+func (p *preview) manifests(o *cmdutil.Options) (found []manifest, err error) {
 	if !p.given() {
 		return nil, nil
 	}
+	infos, err := p.read(o)
+	if err != nil {
+		return nil, err
+	}
+	sources := map[string]string{}
+	for _, info := range infos {
+		kind := info.Object.GetObjectKind().GroupVersionKind().Kind
+		object, ok := info.Object.(*unstructured.Unstructured)
+		version, isPlanned := versions[kind]
+		if !ok || !isPlanned {
+			if err := o.Warn("%s: %s %q is not a MachineSet or a NodeGroup; skipped", info.Source, kind, info.Name); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		key := kind + "/" + object.GetNamespace() + "/" + object.GetName()
+		switch first, repeated := sources[key]; {
+		case object.GetAPIVersion() != version:
+			return nil, fmt.Errorf("%s: %s %q is of %s; Drover works with %s", info.Source, kind, object.GetName(), object.GetAPIVersion(), version)
+		case object.GetName() == "":
+			return nil, fmt.Errorf("%s: a %[2]s has no metadata.name; set it to the name of the %[2]s to plan", info.Source, kind)
+		case repeated:
+			return nil, fmt.Errorf("%s %q is in %s and again in %s; leave one out", kind, object.GetName(), first, info.Source)
+		}
+		sources[key] = info.Source
+		found = append(found, manifest{info.Source, object})
+	}
+	if len(found) == 0 {
+		return nil, fmt.Errorf("reading -f: there is no MachineSet of %s in it, and there is no NodeGroup of %s", versions[machineSet], versions[nodeGroup])
+	}
+	return found, useNamespaceOf(o, found)
+}
+
+func (p *preview) read(o *cmdutil.Options) ([]*resource.Info, error) {
 	files := p.files.ToOptions()
 	builder := resource.NewBuilder(o.Config).Local().Unstructured()
 	if at := slices.Index(files.Filenames, "-"); at >= 0 {
@@ -74,79 +118,132 @@ func (p *preview) read(o *cmdutil.Options) ([]*resource.Info, error) {
 	return infos, nil
 }
 
-// isIn reports whether there is an object of the kind.
-func (k planned) isIn(infos []*resource.Info) bool {
-	return slices.ContainsFunc(infos, func(info *resource.Info) bool { return info.Object.GetObjectKind().GroupVersionKind().Kind == k.kind })
+// useNamespaceOf uses the namespace of the MachineSets if no namespace was given.
+func useNamespaceOf(o *cmdutil.Options, manifests []manifest) error {
+	used := o.GivenNamespace() != ""
+	for _, m := range manifests {
+		own := m.content.GetNamespace()
+		switch {
+		case m.content.GetKind() != machineSet:
+			m.content.SetNamespace("")
+			continue
+		case own == "" && o.AllNamespaces:
+			m.content.SetNamespace(cmdutil.DefaultNamespace)
+		case own == "":
+			m.content.SetNamespace(o.Namespace())
+		case o.AllNamespaces || own == o.Namespace():
+		case used:
+			return fmt.Errorf("%s is in namespace %q, not %q; use -n %[2]s, or --all-namespaces for files of several namespaces", &m, own, o.Namespace())
+		default:
+			o.Config.Namespace = &own
+		}
+		used = true
+	}
+	return nil
 }
 
-// manifests returns the objects of the kind. Others are skipped with a warning: a file often contains much more.
-func (k planned) manifests(o *cmdutil.Options, infos []*resource.Info) ([]manifest, error) {
-	var found []manifest
-	sources := map[string]string{}
-	for _, info := range infos {
-		object, ok := info.Object.(*unstructured.Unstructured)
-		if !ok || object.GetKind() != k.kind {
-			kind := info.Object.GetObjectKind().GroupVersionKind().Kind
-			if err := o.Warn("%s: %s %q is not a %s; skipped", info.Source, kind, info.Name, k.kind); err != nil {
-				return nil, err
-			}
-			continue
+// namesOf returns the names of the MachineSets and NodeGroups of files.
+func namesOf(manifests []manifest) (sets, groups []string) {
+	for _, m := range manifests {
+		if m.content.GetKind() == machineSet {
+			sets = append(sets, m.content.GetName())
+		} else {
+			groups = append(groups, m.content.GetName())
 		}
-		key := object.GetNamespace() + "/" + object.GetName()
-		switch first, repeated := sources[key]; {
-		case object.GetAPIVersion() != k.version:
-			return nil, fmt.Errorf("%s: %s %q is of %s; Drover works with %s", info.Source, k.kind, object.GetName(), object.GetAPIVersion(), k.version)
-		case object.GetName() == "":
-			return nil, fmt.Errorf("%s: a %[2]s has no metadata.name; set it to the name of the %[2]s to plan", info.Source, k.kind)
-		case repeated:
-			return nil, fmt.Errorf("%s %q is in %s and again in %s; leave one out", k.kind, object.GetName(), first, info.Source)
+	}
+	return sets, groups
+}
+
+// selectedNamespaces returns the namespaces of which NodeGroups in files select MachineSets.
+func selectedNamespaces(manifests []manifest) (namespaces []string) {
+	for _, m := range manifests {
+		if namespace, found, err := unstructured.NestedString(m.content.Object, "spec", "nodes", "machineSets", "namespace"); found && err == nil {
+			namespaces = append(namespaces, namespace)
 		}
-		sources[key] = info.Source
-		found = append(found, manifest{info.Source, object})
 	}
-	if len(found) == 0 {
-		return nil, fmt.Errorf("reading -f: there is no %s of %s in it", k.kind, k.version)
+	return namespaces
+}
+
+// apply changes the snapshot as applying a manifest would, and has the API server validate the manifest.
+func (o *options) apply(ctx context.Context, c client.Client, s *cmdutil.Snapshot, m manifest) (err error) {
+	if err := o.check(ctx, c, m); err != nil {
+		return err
 	}
-	return found, nil
+	var warnings []string
+	if m.content.GetKind() == machineSet {
+		s.Sets, warnings, err = applied(s.Sets, m, o.Now())
+	} else {
+		s.Groups, warnings, err = applied(s.Groups, m, o.Now())
+	}
+	for _, warning := range warnings {
+		if err := o.Warn("%s", warning); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// object is a pointer to a MachineSet or a NodeGroup.
+type object[T any] interface {
+	*T
+	client.Object
+}
+
+// applied returns the objects with the one that kubectl apply would make of a manifest. A new object is the youngest.
+func applied[T any, P object[T]](all []P, m manifest, now time.Time) ([]P, []string, error) {
+	declared := P(new(T))
+	warnings, err := m.convert(declared)
+	if err != nil {
+		return nil, nil, err
+	}
+	at := slices.IndexFunc(all, func(known P) bool { return client.ObjectKeyFromObject(known) == client.ObjectKeyFromObject(declared) })
+	if at < 0 {
+		field(declared, "Status").SetZero()
+		declared.SetGeneration(1)
+		declared.SetUID(types.UID("planned " + declared.GetName()))
+		declared.SetCreationTimestamp(metav1.NewTime(now))
+		return append(slices.Clone(all), declared), warnings, nil
+	}
+	live, next := all[at], P(new(T))
+	if lastApplied(live) == "" {
+		warnings = append(warnings, fmt.Sprintf(
+			"%s %q was not created by kubectl apply: fields that the manifest leaves out stay, as with kubectl apply", m.content.GetKind(), live.GetName()))
+	}
+	merged, err := m.merge(live)
+	if err == nil {
+		err = json.Unmarshal(merged, next)
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", &m, err)
+	}
+	// The API server ignores what a file says of these.
+	next.SetUID(live.GetUID())
+	next.SetCreationTimestamp(live.GetCreationTimestamp())
+	next.SetGeneration(live.GetGeneration())
+	field(next, "Status").Set(field(live, "Status"))
+	if !equality.Semantic.DeepEqual(field(live, "Spec").Interface(), field(next, "Spec").Interface()) {
+		next.SetGeneration(live.GetGeneration() + 1)
+	}
+	all = slices.Clone(all)
+	all[at] = next
+	return all, warnings, nil
+}
+
+// field returns a field of an object.
+func field(object any, name string) reflect.Value {
+	return reflect.ValueOf(object).Elem().FieldByName(name)
 }
 
 // convert converts the object to its type. Unknown fields are a warning.
 func (m manifest) convert(into any) (warnings []string, err error) {
 	err = runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(m.content.Object, into, true)
-	name := fmt.Sprintf("%s: %s %q", m.source, m.content.GetKind(), m.content.GetName())
 	switch {
 	case runtime.IsStrictDecodingError(err):
-		return []string{fmt.Sprintf("%s: %v; the API server drops unknown fields", name, err)}, nil
+		return []string{fmt.Sprintf("%s: %v; the API server drops unknown fields", &m, err)}, nil
 	case err != nil:
-		return nil, fmt.Errorf("%s: %w", name, typeError(m.content, into, err))
+		return nil, fmt.Errorf("%s: %w", &m, typeError(m.content, into, err))
 	}
 	return nil, nil
-}
-
-// apply replaces the MachineSet of the cluster by what kubectl apply would make of it, or adds a new one.
-func (m manifest) apply(objects *plan.Objects) (warnings []string, err error) {
-	declared := &machinev1beta1.MachineSet{}
-	if warnings, err = m.convert(declared); err != nil {
-		return nil, err
-	}
-	at := slices.IndexFunc(objects.Sets, func(set *machinev1beta1.MachineSet) bool {
-		return set.Namespace == declared.Namespace && set.Name == declared.Name
-	})
-	if at < 0 {
-		declared.Generation = 1
-		objects.Sets = append(objects.Sets, declared)
-		return warnings, nil
-	}
-	live := objects.Sets[at]
-	next, more, err := merge(live, m)
-	if err != nil {
-		return nil, err
-	}
-	if !equality.Semantic.DeepEqual(live.Spec, next.Spec) {
-		next.Generation++
-	}
-	objects.Sets[at] = next
-	return append(warnings, more...), nil
 }
 
 // typeError names the field of a wrong type, which the error of the converter does not.
@@ -161,39 +258,14 @@ func typeError(content *unstructured.Unstructured, into any, err error) error {
 	return cmp.Or(failure, err)
 }
 
-// merge merges the last applied configuration, the manifest and the live object as kubectl apply does: for a custom resource, with a JSON
-// merge patch.
-func merge[T any, P interface {
-	*T
-	metav1.Object
-}](live P, m manifest) (result P, warnings []string, err error) {
-	original := lastApplied(live)
-	name := fmt.Sprintf("%s %q", m.content.GetKind(), m.content.GetName())
-	if original == "" {
-		warnings = append(warnings, name+" was not created by kubectl apply: fields that the manifest leaves out stay, as with kubectl apply")
-	}
-	merged, err := mergeJSON(live, m.content, original)
-	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %s: %w", m.source, name, err)
-	}
-	result = new(T)
-	if err := json.Unmarshal(merged, result); err != nil {
-		return nil, nil, fmt.Errorf("%s: %s: reading the merged object: %w", m.source, name, err)
-	}
-	return result, warnings, nil
-}
-
 // lastApplied returns what kubectl apply has applied last; empty for an object that it has not applied.
 func lastApplied(live metav1.Object) string {
 	return live.GetAnnotations()[corev1.LastAppliedConfigAnnotation]
 }
 
-func mergeJSON(live any, manifest *unstructured.Unstructured, original string) ([]byte, error) {
-	current, err := json.Marshal(live)
-	if err != nil {
-		return nil, fmt.Errorf("rendering the object of the cluster: %w", err)
-	}
-	patch, err := applyPatch(live, manifest, original)
+// merge merges the last applied configuration, the manifest and the live object as kubectl apply does: a custom resource with a JSON merge patch.
+func (m manifest) merge(live metav1.Object) ([]byte, error) {
+	patch, current, err := m.patch(live)
 	if err != nil {
 		return nil, err
 	}
@@ -204,19 +276,17 @@ func mergeJSON(live any, manifest *unstructured.Unstructured, original string) (
 	return merged, nil
 }
 
-// applyPatch returns the patch that kubectl apply sends for a live object.
-func applyPatch(live any, manifest *unstructured.Unstructured, original string) ([]byte, error) {
-	current, err := json.Marshal(live)
-	if err != nil {
-		return nil, fmt.Errorf("rendering the object of the cluster: %w", err)
+// patch returns the patch that kubectl apply sends for a live object, and the text of that object.
+func (m manifest) patch(live metav1.Object) (patch, current []byte, err error) {
+	if current, err = json.Marshal(live); err != nil {
+		return nil, nil, fmt.Errorf("rendering the object of the cluster: %w", err)
 	}
-	modified, err := manifest.MarshalJSON()
+	modified, err := m.content.MarshalJSON()
 	if err != nil {
-		return nil, fmt.Errorf("rendering the manifest: %w", err)
+		return nil, nil, fmt.Errorf("rendering the manifest: %w", err)
 	}
-	patch, err := jsonmergepatch.CreateThreeWayJSONMergePatch([]byte(original), modified, current)
-	if err != nil {
-		return nil, fmt.Errorf("merging the manifest as kubectl apply does: %w", err)
+	if patch, err = jsonmergepatch.CreateThreeWayJSONMergePatch([]byte(lastApplied(live)), modified, current); err != nil {
+		return nil, nil, fmt.Errorf("merging the manifest as kubectl apply does: %w", err)
 	}
-	return patch, nil
+	return patch, current, nil
 }

@@ -16,14 +16,14 @@ import (
 // revisions is `rollout history`.
 type revisions struct {
 	*cmdutil.Options
-	historyFlags
+
 	output   cmdutil.OutputFlags
 	revision int64
 }
 
 func newHistoryCommand(o *cmdutil.Options) *cobra.Command {
 	s := &revisions{Options: o}
-	command := &cobra.Command{
+	return command(o, &cobra.Command{
 		Use:   "history " + arguments,
 		Short: "Show the earlier revisions of NodeGroups and MachineSets",
 		Long: `Show what NodeGroups and MachineSets have declared: a line for each revision, or one revision in full with --revision.
@@ -34,15 +34,12 @@ CHANGE-CAUSE is the annotation kubernetes.io/change-cause that a NodeGroup had t
 
   # Show what revision 3 declares
   kubectl drover rollout history nodegroup/batch --revision=3`,
-		ValidArgsFunction: o.CompleteGroups(),
-	}
-	s.output.AddFlags(command)
-	s.historyFlags.addFlags(command)
+	}, kinds, s.show, &s.output, cmdutil.DroverNamespaceFlag{Options: o}, s)
+}
+
+// AddFlags adds the flags to a command.
+func (s *revisions) AddFlags(command *cobra.Command) {
 	command.Flags().Int64Var(&s.revision, "revision", 0, "Show this revision in full")
-	command.RunE = o.RunE(func(ctx context.Context, c client.WithWatch, args []string) error {
-		return each(ctx, o, c, args, func(ctx context.Context, target client.Object) error { return s.show(ctx, c, target) })
-	}, s)
-	return command
 }
 
 // Validate checks the flags.
@@ -50,21 +47,21 @@ func (s *revisions) Validate() error {
 	if s.revision < 0 {
 		return cmdutil.UsageError("--revision %d: a revision is a positive number", s.revision)
 	}
-	return s.output.Validate()
+	return nil
 }
 
 // show prints the history of an object.
-func (s *revisions) show(ctx context.Context, c client.Reader, target client.Object) error {
-	found, err := s.subjectOf(ctx, c, target)
+func (s *revisions) show(ctx context.Context, c client.WithWatch, target client.Object) error {
+	found, err := subjectOf(ctx, s.Options, c, target)
 	if err != nil {
 		return err
 	}
 	shown := found.revisions
 	switch {
 	case len(shown) == 0:
-		return found.missing(&s.historyFlags)
+		return found.missing()
 	case s.revision > 0:
-		one, err := found.target(&s.historyFlags, s.revision)
+		one, err := found.target(s.revision)
 		if err != nil {
 			return err
 		}
@@ -74,7 +71,7 @@ func (s *revisions) show(ctx context.Context, c client.Reader, target client.Obj
 	if err != nil {
 		return err
 	}
-	return s.output.Print(s.Out, list, func(text *cmdutil.Text) { s.draw(text, list) })
+	return s.output.Print(s.Options, list, func(text *cmdutil.Text) { s.draw(text, list) })
 }
 
 // draw writes a history for people, as kubectl rollout history does.

@@ -12,24 +12,69 @@ import (
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/cli/cmdutil"
-	"github.com/drover-io/drover/internal/cli/pause"
+	"github.com/drover-io/drover/internal/metadata/plan"
 	replacementplan "github.com/drover-io/drover/internal/nodegroup/replacement/plan"
 	"github.com/drover-io/drover/internal/paused"
 	"github.com/drover-io/drover/internal/rollout"
 )
 
-// change is a command that changes an object.
+// change is a command that pauses or resumes objects.
 type change struct {
 	*cmdutil.Options
-	printFlags
-	// decide returns the fields to change, nil if there are none, for which already says why. done says what was done.
-	decide        func(target client.Object) map[string]any
-	done, already string
+	cmdutil.PrintFlags
+	// decide returns the fields to change, none if there are none, and what is done then.
+	decide func(target client.Object) (fields map[string]any, done string)
+	// strict makes it an error if there is nothing to change.
+	strict bool
 }
 
-func newPauseCommand(o *cmdutil.Options) *cobra.Command {
-	s := &change{Options: o, printFlags: newPrintFlags(), decide: decidePause, done: "paused", already: "is already paused"}
-	return s.command(&cobra.Command{
+// targetKinds are the kinds that can be paused.
+var targetKinds = []cmdutil.Kind{cmdutil.MachineSetKind, cmdutil.MachineKind, cmdutil.NodeKind, cmdutil.NodeGroupKind}
+
+// NewPauseCommand returns the command pause.
+func NewPauseCommand(o *cmdutil.Options) *cobra.Command {
+	reason := ""
+	s := &change{Options: o, decide: func(target client.Object) (map[string]any, string) { return decidePause(target, reason) }}
+	command := command(o, &cobra.Command{
+		Use:   "pause (MACHINESET | machine/NAME | node/NAME | nodegroup/NAME)...",
+		Short: "Pause Drover on MachineSets, Machines, Nodes and NodeGroups",
+		Long: `Stop Drover from changing a MachineSet's Machines and Nodes, one Machine or one Node, with the annotation ` + plan.AnnotationPaused + `.
+
+If you pause a MachineSet, Drover does not write to its Machines and Nodes; if you pause a Machine or its Node, it writes to neither of them.
+What Drover wrote before stays. Pausing what is paused changes nothing. A NodeGroup is paused as with kubectl drover rollout pause.`,
+		Example: `  # Pause a MachineSet, and say why
+  kubectl drover pause workers --reason "until the move is over"
+
+  # Pause a Node and a Machine
+  kubectl drover pause node/worker-1 machine/worker-2`,
+	}, targetKinds, func(ctx context.Context, c client.WithWatch, target client.Object) error {
+		if _, isGroup := target.(*v1alpha1.NodeGroup); isGroup && reason != "" {
+			return cmdutil.UsageError("--reason: a NodeGroup keeps no reason")
+		}
+		return s.apply(ctx, c, target)
+	}, &s.PrintFlags)
+	command.Flags().StringVar(&reason, "reason", "", "The reason to show to other users; kept in the annotation "+plan.AnnotationPausedReason)
+	return command
+}
+
+// NewResumeCommand returns the command resume.
+func NewResumeCommand(o *cmdutil.Options) *cobra.Command {
+	s := &change{Options: o, decide: func(target client.Object) (map[string]any, string) { return decideResume(target, nil, o.Now()) }}
+	return command(o, &cobra.Command{
+		Use:   "resume (MACHINESET | machine/NAME | node/NAME | nodegroup/NAME)...",
+		Short: "Resume Drover on MachineSets, Machines, Nodes and NodeGroups",
+		Long: `Let Drover change a paused MachineSet, Machine or Node again, by removing the annotation ` + plan.AnnotationPaused + `.
+
+Drover then writes at once what was declared in the meantime; kubectl drover plan previews it. Resuming what is not paused changes nothing. A
+NodeGroup is resumed as with kubectl drover rollout resume.`,
+		Example: `  # Resume a MachineSet and a Node
+  kubectl drover resume workers node/worker-1`,
+	}, targetKinds, s.apply, &s.PrintFlags)
+}
+
+func newPauseRolloutCommand(o *cmdutil.Options) *cobra.Command {
+	s := &change{Options: o, strict: true, decide: func(target client.Object) (map[string]any, string) { return decidePause(target, "") }}
+	return command(o, &cobra.Command{
 		Use:   "pause " + arguments,
 		Short: "Pause the roll-outs of NodeGroups and MachineSets",
 		Long: `Pause the roll-out of a NodeGroup with spec.suspend, and that of a MachineSet with the annotation ` + paused.Annotation + `.
@@ -42,14 +87,21 @@ NoExecute taint stop, and the node keeps the taint with the effect NoSchedule un
 
   # Pause that of a MachineSet
   kubectl drover rollout pause workers`,
-	})
+	}, kinds, s.apply, &s.PrintFlags)
 }
 
-func newResumeCommand(o *cmdutil.Options) *cobra.Command {
-	s := &change{Options: o, printFlags: newPrintFlags(), done: "resumed", already: "is not paused"}
+func newResumeRolloutCommand(o *cmdutil.Options) *cobra.Command {
 	var confirmed []string
-	s.decide = func(target client.Object) map[string]any { return decideResume(target, confirmed, o.Now()) }
-	command := s.command(&cobra.Command{
+	s := &change{Options: o, strict: true}
+	s.decide = func(target client.Object) (map[string]any, string) {
+		fields, done := decideResume(target, confirmed, o.Now())
+		if _, isGroup := target.(*v1alpha1.NodeGroup); len(fields) == 0 && !isGroup {
+			// Whether the waves of a MachineSet have stopped is not known.
+			return withAnnotations(map[string]any{v1alpha1.AnnotationResume: o.Now().UTC().Format(time.RFC3339)}), "resumed"
+		}
+		return fields, done
+	}
+	command := command(o, &cobra.Command{
 		Use:   "resume " + arguments,
 		Short: "Resume roll-outs that are paused or have stopped",
 		Long: `Resume a roll-out that was paused, or that has stopped because of spec.rollout.stopWhen or of a new Machine that failed.
@@ -67,68 +119,79 @@ time. That counts for this roll-out only.`,
 
   # Let it take a label away that Pods require
   kubectl drover rollout resume nodegroup/batch --confirm-label-changes=example.com/disk`,
-	})
+	}, kinds, s.apply, &s.PrintFlags)
 	command.Flags().StringSliceVar(&confirmed, "confirm-label-changes", nil,
 		"Labels that the roll-out of a NodeGroup may take away or change although Pods or PersistentVolumes require them")
 	return command
 }
 
-// command completes a command.
-func (s *change) command(command *cobra.Command) *cobra.Command {
-	s.addFlags(command)
-	command.ValidArgsFunction = s.CompleteGroups()
-	command.RunE = s.RunE(func(ctx context.Context, c client.WithWatch, args []string) error {
-		return each(ctx, s.Options, c, args, func(ctx context.Context, target client.Object) error { return s.apply(ctx, c, target) })
-	}, &s.printFlags)
-	return command
-}
-
 // apply changes one object.
-func (s *change) apply(ctx context.Context, c client.Client, target client.Object) error {
-	fields := s.decide(target)
-	if fields == nil {
-		if group, ok := target.(*v1alpha1.NodeGroup); ok {
-			if blocked := blockedOf(group); blocked != nil {
-				return fmt.Errorf("%s %s; it is blocked (%s): %s", resourceOf(target), s.already, blocked.Reason, blocked.Message)
-			}
+func (s *change) apply(ctx context.Context, c client.WithWatch, target client.Object) error {
+	fields, done := s.decide(target)
+	if len(fields) > 0 || !s.strict {
+		return s.Change(ctx, s.Options, c, target, fields, done)
+	}
+	if group, ok := target.(*v1alpha1.NodeGroup); ok {
+		if blocked := blockedOf(group); blocked != nil {
+			return fmt.Errorf("%s is %s; it is blocked (%s): %s", resourceOf(target), done, blocked.Reason, blocked.Message)
 		}
-		return fmt.Errorf("%s %s", resourceOf(target), s.already)
 	}
-	name := cmdutil.NameOf(target)
-	if err := s.Patch(ctx, c, target, fields); err != nil {
-		resource, _ := meta.UnsafeGuessKindToResource(target.GetObjectKind().GroupVersionKind())
-		return cmdutil.Explain(err, "patching "+name, resource.GroupResource())
-	}
-	return s.print(s.Options, target, s.done)
+	return fmt.Errorf("%s is %s", resourceOf(target), done)
 }
 
-// decidePause returns the fields that pause an object; nil if it is paused.
-func decidePause(target client.Object) map[string]any {
+// decidePause returns the fields that pause an object, with nil for those to remove, and what is done then. A NodeGroup has no reason.
+func decidePause(target client.Object, reason string) (fields map[string]any, done string) {
 	if group, ok := target.(*v1alpha1.NodeGroup); ok {
 		if group.Spec.Suspend {
-			return nil
+			return nil, "already paused"
 		}
-		return map[string]any{"spec": map[string]any{"suspend": true}}
+		return map[string]any{"spec": map[string]any{"suspend": true}}, "paused"
 	}
-	return withAnnotations(pause.Decide(target.GetAnnotations(), true, ""))
+	live := target.GetAnnotations()
+	_, hasReason := live[plan.AnnotationPausedReason]
+	isPaused := paused.Is(live)
+	if isPaused && (reason == "" || reason == live[plan.AnnotationPausedReason]) {
+		return nil, "already paused"
+	}
+	annotations := map[string]any{plan.AnnotationPaused: "true"}
+	if reason != "" {
+		annotations[plan.AnnotationPausedReason] = reason
+	} else if hasReason {
+		// It is the reason of an earlier pause.
+		annotations[plan.AnnotationPausedReason] = nil
+	}
+	if isPaused {
+		return withAnnotations(annotations), "already paused, reason changed"
+	}
+	return withAnnotations(annotations), "paused"
 }
 
-// decideResume returns the fields that resume an object; nil if it is neither paused nor stopped, and no change of labels is confirmed. Whether the
-// waves of a MachineSet have stopped is not known.
-func decideResume(target client.Object, confirmed []string, now time.Time) map[string]any {
-	group, ok := target.(*v1alpha1.NodeGroup)
-	if !ok {
-		annotations, _ := pause.Decide(target.GetAnnotations(), false, "")
-		if annotations == nil {
-			annotations = map[string]any{v1alpha1.AnnotationResume: now.UTC().Format(time.RFC3339)}
+// decideResume returns the fields that resume an object; none if it is neither paused nor stopped, and no change of labels is confirmed.
+func decideResume(target client.Object, confirmed []string, now time.Time) (fields map[string]any, done string) {
+	if group, ok := target.(*v1alpha1.NodeGroup); ok {
+		if fields = decideResumeGroup(group, confirmed, now); len(fields) == 0 {
+			return nil, "not paused"
 		}
-		return withAnnotations(annotations, "")
+		return fields, "resumed"
 	}
-	fields := map[string]any{}
+	live := target.GetAnnotations()
+	_, isAnnotated := live[plan.AnnotationPaused]
+	_, hasReason := live[plan.AnnotationPausedReason]
+	if !isAnnotated && !hasReason {
+		return nil, "not paused"
+	}
+	fields = withAnnotations(map[string]any{plan.AnnotationPaused: nil, plan.AnnotationPausedReason: nil})
+	if !paused.Is(live) {
+		return fields, "not paused, annotation removed"
+	}
+	return fields, "resumed"
+}
+
+func decideResumeGroup(group *v1alpha1.NodeGroup, confirmed []string, now time.Time) map[string]any {
+	fields, annotations := map[string]any{}, map[string]any{}
 	if group.Spec.Suspend {
 		fields["spec"] = map[string]any{"suspend": nil}
 	}
-	annotations := map[string]any{}
 	// A job that pauses a group at night and resumes it in the morning does not resume what has stopped: that takes a second command.
 	if stopped := stopTime(group); !group.Spec.Suspend && !stopped.IsZero() {
 		annotations[v1alpha1.AnnotationResume] = notBefore(now, stopped).UTC().Format(time.RFC3339)
@@ -138,9 +201,6 @@ func decideResume(target client.Object, confirmed []string, now time.Time) map[s
 	}
 	if len(annotations) > 0 {
 		fields["metadata"] = map[string]any{"annotations": annotations}
-	}
-	if len(fields) == 0 {
-		return nil
 	}
 	return fields
 }
@@ -174,9 +234,6 @@ func blockedOf(group *v1alpha1.NodeGroup) *metav1.Condition {
 }
 
 // withAnnotations returns a change of annotations as one of an object.
-func withAnnotations(annotations map[string]any, _ string) map[string]any {
-	if annotations == nil {
-		return nil
-	}
+func withAnnotations(annotations map[string]any) map[string]any {
 	return map[string]any{"metadata": map[string]any{"annotations": annotations}}
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
-	"github.com/spf13/cobra"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,20 +13,8 @@ import (
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/cli/cmdutil"
-	"github.com/drover-io/drover/internal/members"
 	"github.com/drover-io/drover/internal/rollout/history"
 )
-
-// historyFlags say where the revisions are. They are looked for in Drover's namespace alone: users who may write in others must not decide what nodes
-// carry.
-type historyFlags struct {
-	namespace string
-}
-
-func (f *historyFlags) addFlags(command *cobra.Command) {
-	command.Flags().StringVar(&f.namespace, "drover-namespace", cmdutil.DroverNamespace,
-		"Namespace that Drover is installed in, where it keeps the revisions")
-}
 
 // subject is an object with its history.
 type subject struct {
@@ -36,29 +23,33 @@ type subject struct {
 	revisions []*appsv1.ControllerRevision
 	// data is what the object declares now.
 	data []byte
+	// namespace is Drover's.
+	namespace string
 }
 
-// subjectOf reads the history of an object.
-func (f *historyFlags) subjectOf(ctx context.Context, c client.Reader, object client.Object) (*subject, error) {
+// subjectOf reads the history of an object. Revisions are looked for in Drover's namespace alone: users who may write in others must not decide what
+// nodes carry.
+func subjectOf(ctx context.Context, o *cmdutil.Options, c client.Reader, object client.Object) (*subject, error) {
 	data, err := dataOf(object)
 	if err != nil {
 		return nil, err
 	}
 	var of history.Subject
 	var groups []*v1alpha1.NodeGroup
-	if group, ok := object.(*v1alpha1.NodeGroup); ok {
-		of, groups = history.OfGroup(group), []*v1alpha1.NodeGroup{group}
-	} else {
-		of = history.OfMachineSet(nil, object.GetNamespace(), object.GetName())
+	switch object := object.(type) {
+	case *v1alpha1.NodeGroup:
+		of, groups = history.OfGroup(object), []*v1alpha1.NodeGroup{object}
+	case *machinev1beta1.MachineSet:
+		of = history.OfMachineSet(nil, object.Namespace, object.Name)
 		if groups, err = groupsOf(ctx, c, object); err != nil {
 			return nil, err
 		}
 	}
-	all, err := cmdutil.List[*appsv1.ControllerRevision](ctx, c, f.namespace, client.MatchingLabels(of.Labels()))
+	all, err := cmdutil.List[*appsv1.ControllerRevision](ctx, c, o.DroverNamespace, client.MatchingLabels(of.Labels()))
 	if err != nil {
 		return nil, err
 	}
-	s := &subject{Object: object, data: data}
+	s := &subject{Object: object, data: data, namespace: o.DroverNamespace}
 	for _, group := range groups {
 		// The numbers of the revisions that another group has kept mean nothing beside those of the group that has the MachineSet now.
 		if owned := history.Owned(all, group.UID); len(owned) > 0 {
@@ -71,27 +62,20 @@ func (f *historyFlags) subjectOf(ctx context.Context, c client.Reader, object cl
 }
 
 // groupsOf returns all NodeGroups, the one that a MachineSet belongs to first.
-func groupsOf(ctx context.Context, c client.Reader, object client.Object) ([]*v1alpha1.NodeGroup, error) {
-	groups, err := cmdutil.List[*v1alpha1.NodeGroup](ctx, c, "")
-	set, isSet := object.(*machinev1beta1.MachineSet)
-	if err != nil || !isSet {
-		return groups, err
-	}
-	parsed := make([]*members.Group, len(groups))
-	for i := range groups {
-		parsed[i] = members.Parse(groups[i])
-	}
-	members.Sort(parsed)
-	if present := members.OfSet(parsed, set); present != nil {
+func groupsOf(ctx context.Context, c client.Reader, set *machinev1beta1.MachineSet) ([]*v1alpha1.NodeGroup, error) {
+	var snapshot cmdutil.Snapshot
+	snapshot.ReadGroups(ctx, c)
+	groups := snapshot.Groups
+	if present := snapshot.Membership(ctx).OfSet(set); present != nil {
 		groups = slices.Insert(groups, 0, present.NodeGroup)
 	}
-	return groups, nil
+	return groups, snapshot.NoGroups
 }
 
 // target returns the revision to go back to: the one with a number, or for 0 the newest that is not declared now.
-func (s *subject) target(f *historyFlags, number int64) (*appsv1.ControllerRevision, error) {
+func (s *subject) target(number int64) (*appsv1.ControllerRevision, error) {
 	if len(s.revisions) == 0 {
-		return nil, s.missing(f)
+		return nil, s.missing()
 	}
 	if number > 0 {
 		if found := history.Find(s.revisions, number); found != nil {
@@ -107,13 +91,13 @@ func (s *subject) target(f *historyFlags, number int64) (*appsv1.ControllerRevis
 }
 
 // missing says that there is no history.
-func (s *subject) missing(f *historyFlags) error {
+func (s *subject) missing() error {
 	const format = "no rollout history found for %s in namespace %q; --drover-namespace names the namespace that Drover is installed in"
 	hint := ""
 	if _, isSet := s.Object.(*machinev1beta1.MachineSet); isSet {
 		hint = "; Drover keeps the templates of MachineSets that a NodeGroup with spec.replacement selects"
 	}
-	return fmt.Errorf(format+hint, cmdutil.NameOf(s.Object), f.namespace)
+	return fmt.Errorf(format+hint, cmdutil.NameOf(s.Object), s.namespace)
 }
 
 // dataOf returns what a revision holds of an object.
@@ -140,14 +124,15 @@ func restored(object client.Object, revision *appsv1.ControllerRevision) (client
 	return nil, fmt.Errorf("%T has no history", object)
 }
 
-// fresh returns an empty object of the same kind and name.
-func fresh(object client.Object) client.Object {
-	var empty client.Object = &machinev1beta1.MachineSet{}
+// readAgain reads an object again, as another one.
+func readAgain(ctx context.Context, c client.Reader, object client.Object) (client.Object, error) {
+	var again client.Object = &machinev1beta1.MachineSet{}
 	if _, isGroup := object.(*v1alpha1.NodeGroup); isGroup {
-		empty = &v1alpha1.NodeGroup{}
+		again = &v1alpha1.NodeGroup{}
 	}
-	empty.SetName(object.GetName())
-	return empty
+	again.SetNamespace(object.GetNamespace())
+	again.SetName(object.GetName())
+	return again, read(ctx, c, again)
 }
 
 // isApplied reports whether kubectl apply has written the object.

@@ -1,14 +1,15 @@
-// Package rollout is `kubectl drover rollout`: roll-outs of NodeGroups and MachineSets, in the manner of kubectl rollout.
+// Package rollout is `kubectl drover rollout`: roll-outs of NodeGroups and MachineSets, in the manner of kubectl rollout. It also is `kubectl drover
+// pause` and `kubectl drover resume`.
 package rollout
 
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
@@ -17,6 +18,9 @@ import (
 
 // arguments is how the commands are used.
 const arguments = "(nodegroup/NAME | MACHINESET)..."
+
+// kinds are those that have roll-outs.
+var kinds = []cmdutil.Kind{cmdutil.MachineSetKind, cmdutil.NodeGroupKind}
 
 // NewCommand returns the command.
 func NewCommand(o *cmdutil.Options) *cobra.Command {
@@ -32,60 +36,47 @@ Name a NodeGroup as nodegroup/NAME or ng/NAME, and a MachineSet by its name or a
   # Give the nodes back what they carried before
   kubectl drover rollout undo nodegroup/batch`,
 	})
-	command.AddCommand(newStatusCommand(o), newHistoryCommand(o), newUndoCommand(o), newPauseCommand(o), newResumeCommand(o))
+	command.AddCommand(newStatusCommand(o), newHistoryCommand(o), newUndoCommand(o), newPauseRolloutCommand(o), newResumeRolloutCommand(o))
 	return command
 }
 
-// each calls do with each object that the arguments name. One that fails does not keep it from the others.
-func each(ctx context.Context, o *cmdutil.Options, c client.Reader, args []string, do func(context.Context, client.Object) error) error {
-	targets, err := targets(args)
-	if err != nil {
-		return err
-	}
-	var failures []error
-	for _, target := range targets {
-		if err := read(ctx, o, c, target); err != nil {
-			failures = append(failures, err)
-			continue
+// command completes a command that calls do with each object that its arguments name. One that fails does not keep it from the others.
+func command(
+	o *cmdutil.Options, command *cobra.Command, kinds []cmdutil.Kind, do func(ctx context.Context, c client.WithWatch, target client.Object) error,
+	flags ...cmdutil.FlagGroup,
+) *cobra.Command {
+	command.ValidArgsFunction = o.Complete(kinds...)
+	return o.Command(command, func(ctx context.Context, c client.WithWatch, args []string) error {
+		targets, err := o.Targets(args, kinds...)
+		if err != nil {
+			return err
 		}
-		failures = append(failures, do(ctx, target))
-	}
-	return errors.Join(failures...)
+		if len(targets) == 0 {
+			return cmdutil.UsageError("name at least one %s", cmdutil.UsageOf(kinds))
+		}
+		var failures []error
+		for _, target := range targets {
+			if err := read(ctx, c, target); err != nil {
+				failures = append(failures, err)
+				continue
+			}
+			failures = append(failures, do(ctx, c, target))
+		}
+		return errors.Join(failures...)
+	}, flags...)
 }
 
-// targets returns the objects that the arguments name, as kubectl takes them: KIND/NAME, or a kind before names. Without a kind they are MachineSets.
-func targets(args []string) ([]client.Object, error) {
-	kind := ""
-	if len(args) > 1 && slices.Contains(slices.Concat(cmdutil.NodeGroupKind, cmdutil.MachineSetKind), args[0]) {
-		kind, args = args[0]+"/", args[1:]
-	}
-	if len(args) == 0 {
-		return nil, cmdutil.UsageError("name at least one nodegroup/NAME or MACHINESET")
-	}
-	targets := make([]client.Object, 0, len(args))
-	for _, arg := range args {
-		var target client.Object = &v1alpha1.NodeGroup{}
-		name, found := cmdutil.CutKind(kind+arg, cmdutil.NodeGroupKind)
-		if !found {
-			target = &machinev1beta1.MachineSet{}
-			name, _ = cmdutil.CutKind(kind+arg, cmdutil.MachineSetKind)
-		}
-		if name == "" || strings.Contains(name, "/") {
-			return nil, cmdutil.UsageError("%q is not a nodegroup/NAME or a MACHINESET", arg)
-		}
-		target.SetName(name)
-		targets = append(targets, target)
-	}
-	return targets, nil
-}
-
-// read reads an object of which the name is known.
-func read(ctx context.Context, o *cmdutil.Options, c client.Reader, target client.Object) error {
+// read reads an object of which the namespace and name are known.
+func read(ctx context.Context, c client.Reader, target client.Object) error {
 	switch target := target.(type) {
 	case *v1alpha1.NodeGroup:
-		return cmdutil.Get(ctx, c, "", target.Name, cmdutil.TheCluster, target)
+		return cmdutil.Get(ctx, c, target)
+	case *machinev1beta1.Machine:
+		return cmdutil.Get(ctx, c, target)
+	case *corev1.Node:
+		return cmdutil.Get(ctx, c, target)
 	case *machinev1beta1.MachineSet:
-		return cmdutil.SuggestGroup(ctx, c, cmdutil.Get(ctx, c, o.Namespace(), target.Name, o.Where(), target), target.Name)
+		return cmdutil.SuggestGroup(ctx, c, cmdutil.Get(ctx, c, target), target.Name)
 	}
 	return nil
 }

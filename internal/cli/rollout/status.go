@@ -13,15 +13,14 @@ import (
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/cli/cmdutil"
 	"github.com/drover-io/drover/internal/cli/view"
-	"github.com/drover-io/drover/internal/members"
 	"github.com/drover-io/drover/internal/rollout/history"
 )
 
 // status is `rollout status`.
 type status struct {
 	*cmdutil.Options
-	cmdutil.WaitFlags
-	historyFlags
+
+	wait     cmdutil.WaitFlags
 	protect  cmdutil.ProtectFlags
 	revision int64
 	// shown is what was printed last. failed is since when the roll-out has failed for a reason that Drover checks again; zero if it has not.
@@ -31,7 +30,7 @@ type status struct {
 
 func newStatusCommand(o *cmdutil.Options) *cobra.Command {
 	s := &status{Options: o}
-	command := &cobra.Command{
+	return command(o, &cobra.Command{
 		Use:   "status " + arguments,
 		Short: "Show the status of roll-outs until they are complete",
 		Long: `Show where a roll-out is: the wave, and what it waits for. The command waits until the roll-out is complete, unless you set --watch=false.
@@ -45,17 +44,14 @@ Exit codes: 0 the roll-out is complete, or --watch=false; 1 it has stopped, cann
 
   # Only look
   kubectl drover rollout status nodegroup/batch --watch=false`,
-		ValidArgsFunction: o.CompleteGroups(),
-	}
-	command.Flags().BoolVarP(&s.Wait, "watch", "w", true, "If true, wait until the roll-out is complete")
-	command.Flags().DurationVar(&s.Timeout, "timeout", 0, "The length of time to wait before giving up; zero means to wait forever")
+	}, kinds, s.follow, s, cmdutil.DroverNamespaceFlag{Options: o}, &s.protect)
+}
+
+// AddFlags adds the flags to a command.
+func (s *status) AddFlags(command *cobra.Command) {
+	command.Flags().BoolVarP(&s.wait.Wait, "watch", "w", true, "If true, wait until the roll-out is complete")
+	command.Flags().DurationVar(&s.wait.Timeout, "timeout", 0, "The length of time to wait before giving up; zero means to wait forever")
 	command.Flags().Int64Var(&s.revision, "revision", 0, "Fail unless this revision is declared; 0 is whatever is declared")
-	s.historyFlags.addFlags(command)
-	s.protect.AddFlags(command.Flags())
-	command.RunE = o.RunE(func(ctx context.Context, c client.WithWatch, args []string) error {
-		return each(ctx, o, c, args, func(ctx context.Context, target client.Object) error { return s.follow(ctx, c, target) })
-	}, s, &s.protect)
-	return command
 }
 
 // recheckPatience is how long a failure that Drover checks again must last before it counts: a user may have just relaxed a PodDisruptionBudget,
@@ -67,20 +63,19 @@ func (s *status) Validate() error {
 	switch {
 	case s.revision < 0:
 		return cmdutil.UsageError("--revision %d: a revision is a positive number", s.revision)
-	case s.Timeout < 0:
-		return cmdutil.UsageError("--timeout %s: a time to wait cannot be negative", s.Timeout)
+	case s.wait.Timeout < 0:
+		return cmdutil.UsageError("--timeout %s: a time to wait cannot be negative", s.wait.Timeout)
 	}
 	return nil
 }
 
 // follow prints where a roll-out is, as it changes.
-func (s *status) follow(ctx context.Context, c client.Reader, target client.Object) error {
+func (s *status) follow(ctx context.Context, c client.WithWatch, target client.Object) error {
 	if err := s.checkRevision(ctx, c, target); err != nil {
 		return err
 	}
 	s.shown, s.failed = "", time.Time{}
-	follow := cmdutil.Follow{WaitFlags: s.WaitFlags}
-	err := follow.Until(ctx, func(ctx context.Context) (done bool, err error) {
+	err := s.Follow(ctx, s.wait, func(ctx context.Context) (done bool, err error) {
 		rollout, err := s.observe(ctx, c, target)
 		if err != nil {
 			return false, err
@@ -101,7 +96,7 @@ func (s *status) show(rollout *view.Rollout) (done bool, err error) {
 		s.failed = s.Now()
 	}
 	switch {
-	case rollout.Rechecked && s.Wait && s.Now().Sub(s.failed) < recheckPatience:
+	case rollout.Rechecked && s.wait.Wait && s.Now().Sub(s.failed) < recheckPatience:
 		return false, nil
 	case rollout.Failed:
 		return true, errors.New(rollout.Message)
@@ -111,13 +106,13 @@ func (s *status) show(rollout *view.Rollout) (done bool, err error) {
 			return true, err
 		}
 	}
-	return rollout.Done || !s.Wait, nil
+	return rollout.Done || !s.wait.Wait, nil
 }
 
 // observe returns where the roll-out of an object is.
 func (s *status) observe(ctx context.Context, c client.Reader, target client.Object) (view.Rollout, error) {
-	now := fresh(target)
-	if err := read(ctx, s.Options, c, now); err != nil {
+	now, err := readAgain(ctx, c, target)
+	if err != nil {
 		return view.Rollout{}, err
 	}
 	if now.GetUID() != target.GetUID() {
@@ -133,37 +128,25 @@ func (s *status) observe(ctx context.Context, c client.Reader, target client.Obj
 }
 
 func (s *status) observeMachineSet(ctx context.Context, c client.Reader, set *machinev1beta1.MachineSet) (view.Rollout, error) {
-	objects, err := s.Objects(ctx, c)
+	snapshot, err := s.Read(ctx, c, false)
+	if err == nil {
+		err = snapshot.Missing([]string{set.Name}, nil)
+	}
+	if err == nil && snapshot.NoGroups != nil && !cmdutil.IsNotServed(snapshot.NoGroups) {
+		err = snapshot.NoGroups
+	}
 	if err != nil {
 		return view.Rollout{}, err
 	}
-	survey, err := s.Survey(objects, &s.protect, []string{set.Name})
+	survey, err := s.Survey(ctx, snapshot, &s.protect, []string{set.Name})
 	if err != nil {
 		return view.Rollout{}, err
 	}
-	group, err := groupOf(ctx, c, set)
-	if err != nil {
-		return view.Rollout{}, err
+	list, group := view.NewStatusList(snapshot.Sets, survey), (*v1alpha1.NodeGroup)(nil)
+	if found := snapshot.Membership(ctx).OfSet(set); found != nil {
+		group = found.NodeGroup
 	}
-	list := view.NewStatusList(objects, survey)
-	return view.RolloutOfMachineSet(&list.Items[0], view.NewReplacement(group, set, objects.Machines)), nil
-}
-
-// groupOf returns the NodeGroup that a MachineSet belongs to; nil for none.
-func groupOf(ctx context.Context, c client.Reader, set *machinev1beta1.MachineSet) (*v1alpha1.NodeGroup, error) {
-	all, err := cmdutil.List[*v1alpha1.NodeGroup](ctx, c, "")
-	if err != nil && !cmdutil.IsNotServed(err) {
-		return nil, err
-	}
-	groups := make([]*members.Group, len(all))
-	for i, group := range all {
-		groups[i] = members.Parse(group)
-	}
-	members.Sort(groups)
-	if found := members.OfSet(groups, set); found != nil {
-		return found.NodeGroup, nil
-	}
-	return nil, nil
+	return view.RolloutOfMachineSet(&list.Items[0], view.NewReplacement(group, set, snapshot.Machines)), nil
 }
 
 // checkRevision fails if another revision than that of --revision is declared.
@@ -171,11 +154,11 @@ func (s *status) checkRevision(ctx context.Context, c client.Reader, target clie
 	if s.revision == 0 {
 		return nil
 	}
-	found, err := s.subjectOf(ctx, c, target)
+	found, err := subjectOf(ctx, s.Options, c, target)
 	if err != nil {
 		return err
 	}
-	wanted, err := found.target(&s.historyFlags, s.revision)
+	wanted, err := found.target(s.revision)
 	switch {
 	case err != nil:
 		return err

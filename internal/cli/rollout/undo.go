@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/internal/cli/cmdutil"
@@ -19,14 +18,14 @@ import (
 // undo is `rollout undo`.
 type undo struct {
 	*cmdutil.Options
-	printFlags
-	historyFlags
+
+	print    cmdutil.PrintFlags
 	revision int64
 }
 
 func newUndoCommand(o *cmdutil.Options) *cobra.Command {
-	s := &undo{Options: o, printFlags: newPrintFlags()}
-	command := &cobra.Command{
+	s := &undo{Options: o}
+	return command(o, &cobra.Command{
 		Use:   "undo " + arguments,
 		Short: "Write back what a NodeGroup or a MachineSet declared before",
 		Long: `Go back to an earlier revision: write it to spec.metadata of a NodeGroup, or to spec.template of a MachineSet. What follows is a roll-out
@@ -39,15 +38,12 @@ rolled out. kubectl drover plan previews what nodes would get.`,
 
   # Go back to revision 3, without keeping the change
   kubectl drover rollout undo nodegroup/batch --to-revision=3 --dry-run=server`,
-		ValidArgsFunction: o.CompleteGroups(),
-	}
-	s.printFlags.addFlags(command)
-	s.historyFlags.addFlags(command)
+	}, kinds, s.undo, &s.print, cmdutil.DroverNamespaceFlag{Options: o}, s)
+}
+
+// AddFlags adds the flags to a command.
+func (s *undo) AddFlags(command *cobra.Command) {
 	command.Flags().Int64Var(&s.revision, "to-revision", 0, "The revision to go back to; 0 is the newest that is not declared now")
-	command.RunE = o.RunE(func(ctx context.Context, c client.WithWatch, args []string) error {
-		return each(ctx, o, c, args, func(ctx context.Context, target client.Object) error { return s.undo(ctx, c, target) })
-	}, s)
-	return command
 }
 
 // Validate checks the flags.
@@ -55,21 +51,21 @@ func (s *undo) Validate() error {
 	if s.revision < 0 {
 		return cmdutil.UsageError("--to-revision %d: a revision is a positive number", s.revision)
 	}
-	return s.printFlags.Validate()
+	return nil
 }
 
 // undo writes a revision back.
-func (s *undo) undo(ctx context.Context, c client.Client, target client.Object) error {
-	before, err := s.subjectOf(ctx, c, target)
+func (s *undo) undo(ctx context.Context, c client.WithWatch, target client.Object) error {
+	before, err := subjectOf(ctx, s.Options, c, target)
 	if err != nil {
 		return err
 	}
-	revision, err := before.target(&s.historyFlags, s.revision)
+	revision, err := before.target(s.revision)
 	if err != nil {
 		return err
 	}
 	if history.Holds(revision, before.data) {
-		return s.print(s.Options, target, fmt.Sprintf("skipped rollback (it declares revision %d already)", revision.Revision))
+		return s.print.Print(s.Options, target, fmt.Sprintf("skipped rollback (it declares revision %d already)", revision.Revision))
 	}
 	name, applier := cmdutil.NameOf(target), applierOf(target)
 	if err := s.warn(target, applier); err != nil {
@@ -77,10 +73,9 @@ func (s *undo) undo(ctx context.Context, c client.Client, target client.Object) 
 	}
 	after, err := s.write(ctx, c, before, revision, applier)
 	if err != nil {
-		resource, _ := meta.UnsafeGuessKindToResource(target.GetObjectKind().GroupVersionKind())
-		return cmdutil.Explain(err, "rolling back "+name, resource.GroupResource())
+		return cmdutil.ExplainWrite(err, "rolling back "+name, target)
 	}
-	return s.print(s.Options, after, "rolled back")
+	return s.print.Print(s.Options, after, "rolled back")
 }
 
 // warn says that the next apply of an object undoes the rollback.
@@ -111,25 +106,25 @@ func (s *undo) write(
 		if err != nil {
 			return nil, err
 		}
-		err = s.Send(c, func(c client.Client) error {
+		err = s.print.Send(c, func(c client.Client) error {
 			return c.Patch(ctx, next, client.MergeFromWithOptions(current, client.MergeFromWithOptimisticLock{}), manager)
 		})
 		switch {
-		case err == nil && applier != "" && !s.Enabled():
+		case err == nil && applier != "" && !s.print.Enabled():
 			return next, handOver(ctx, c, next, applier)
 		case !apierrors.IsConflict(err) || attempt == maxAttempts:
 			return next, err
 		}
-		if current, err = s.readAgain(ctx, c, before); err != nil {
+		if current, err = unchanged(ctx, c, before); err != nil {
 			return nil, err
 		}
 	}
 }
 
-// readAgain reads an object again that has changed meanwhile.
-func (s *undo) readAgain(ctx context.Context, c client.Client, before *subject) (client.Object, error) {
-	again := fresh(before.Object)
-	if err := read(ctx, s.Options, c, again); err != nil {
+// unchanged reads an object again, of which only the status may have changed meanwhile.
+func unchanged(ctx context.Context, c client.Client, before *subject) (client.Object, error) {
+	again, err := readAgain(ctx, c, before.Object)
+	if err != nil {
 		return nil, err
 	}
 	data, err := dataOf(again)

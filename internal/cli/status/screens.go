@@ -1,110 +1,50 @@
 package status
 
 import (
+	"context"
 	"fmt"
-	"io"
-	"reflect"
-	"slices"
 	"strings"
 	"time"
 
-	"k8s.io/cli-runtime/pkg/printers"
 	"k8s.io/kubectl/pkg/util/term"
 
 	"github.com/drover-io/drover/internal/cli/cmdutil"
 	"github.com/drover-io/drover/internal/cli/view"
 )
 
-// screen shows one status after the other.
-type screen interface {
-	// show shows a status; last reports that no other follows.
-	show(list view.StatusList, last bool) error
-	// interval is the least time between two statuses.
-	interval() time.Duration
-}
+// observe returns the status of the moment, and whether there is nothing more to wait for.
+type observe func(ctx context.Context) (list *view.StatusList, done bool, err error)
 
-func (o *options) newScreen() screen {
+// show prints statuses as they change: on a terminal in place, with a line of progress. With --wait it prints only the last document.
+func (o *options) show(ctx context.Context, observe observe) error {
 	terminal := term.TTY{Out: cmdutil.Raw(o.Out)}
 	switch {
-	case !o.output.IsText():
-		return &documentScreen{options: o}
-	case terminal.IsTerminalOut():
-		return &terminalScreen{options: o, terminal: terminal}
+	case o.output.IsText() && terminal.IsTerminalOut():
+		screen := &screen{options: o, terminal: terminal}
+		return o.Follow(ctx, o.WaitFlags, func(ctx context.Context) (bool, error) {
+			list, done, err := observe(ctx)
+			if err != nil {
+				return done, err
+			}
+			return done, screen.show(list, done)
+		})
+	case !o.output.IsText() && o.Wait:
+		return o.Follow(ctx, o.WaitFlags, func(ctx context.Context) (bool, error) {
+			list, done, err := observe(ctx)
+			if err != nil || !done {
+				return done, err
+			}
+			return done, o.output.Print(o.Options, list, nil)
+		})
 	}
-	return newLogScreen(o)
-}
-
-// documentScreen prints documents: every one with --watch, only the last with --wait.
-type documentScreen struct{ *options }
-
-func (d *documentScreen) show(list view.StatusList, last bool) error {
-	if d.Wait && !last {
-		return nil
-	}
-	return d.print(list)
-}
-
-func (*documentScreen) interval() time.Duration { return time.Second }
-
-// logScreen prints the rows that changed, as `kubectl get --watch` does, so that the output can go to a file.
-type logScreen struct {
-	*options
-	// shown are the last rows, by kind, namespace and name, without what changes all the time.
-	shown        map[string]any
-	sets, groups logTable
-}
-
-// logTable prints the rows of a kind: the headers once, and tabs keep the widths of the columns.
-type logTable struct {
-	printer printers.ResourcePrinter
-	tabs    interface {
-		io.Writer
-		Flush() error
-	}
-}
-
-func newLogScreen(o *options) *logScreen {
-	format := printers.PrintOptions{Wide: o.output.Wide(), NoHeaders: o.output.NoHeaders}
-	table := func() logTable { return logTable{printers.NewTablePrinter(format), printers.GetNewTabWriter(o.Out)} }
-	return &logScreen{options: o, shown: map[string]any{}, sets: table(), groups: table()}
-}
-
-func (l *logScreen) show(list view.StatusList, _ bool) error {
-	shown := make(map[string]any, len(l.shown))
-	sets := slices.DeleteFunc(slices.Clone(list.Items), func(set view.MachineSetStatus) bool {
-		return !l.changed(shown, "set/"+set.Namespace+"/"+set.Name, []any{set.Summary, set.Generation, set.Paused})
+	return o.output.Follow(ctx, o.Options, o.WaitFlags, func(ctx context.Context) (any, func(*cmdutil.Text), bool, error) {
+		list, done, err := observe(ctx)
+		return list, o.draw(list), done, err
 	})
-	groups := slices.DeleteFunc(slices.Clone(list.NodeGroups), func(group view.NodeGroupStatus) bool {
-		group.Message, group.Rollout = "", view.Rollout{}
-		return !l.changed(shown, "group/"+group.Name, group)
-	})
-	l.shown = shown
-	if err := l.sets.print(l.columns(), l.rows(sets)); err != nil {
-		return err
-	}
-	return l.groups.print(groupColumns, l.groupRows(groups))
 }
 
-// changed reports whether a row differs from the one that was shown last, and notes it.
-func (l *logScreen) changed(shown map[string]any, key string, row any) bool {
-	shown[key] = row
-	return !reflect.DeepEqual(l.shown[key], row)
-}
-
-func (t *logTable) print(columns cmdutil.Columns, rows [][]any) error {
-	if len(rows) == 0 {
-		return nil
-	}
-	if err := t.printer.PrintObj(cmdutil.NewTable(columns, rows), t.tabs); err != nil {
-		return err
-	}
-	return t.tabs.Flush()
-}
-
-func (*logScreen) interval() time.Duration { return time.Second }
-
-// terminalScreen draws the table in place, with a line of progress under it.
-type terminalScreen struct {
+// screen draws the tables of a terminal in place, with a line of progress under them.
+type screen struct {
 	*options
 	terminal term.TTY
 	// lines is how many lines the last drawing took; todo is how many Machines were unfinished when there were most, at the time since.
@@ -113,27 +53,25 @@ type terminalScreen struct {
 	since time.Time
 }
 
-func (t *terminalScreen) show(list view.StatusList, last bool) error {
-	text, err := t.output.Render(&list, func(text *cmdutil.Text) {
-		t.draw(text, list)
-		text.Printf("%s\n", t.progress(list, last))
+// show draws a status; last reports that no other follows.
+func (s *screen) show(list *view.StatusList, last bool) error {
+	text := s.output.Text(func(text *cmdutil.Text) {
+		s.draw(list)(text)
+		text.Printf("%s\n", s.progress(list, last))
 	})
-	if err != nil {
-		return err
-	}
-	drawn := t.fit(cmdutil.Escape(text))
+	drawn := s.fit(cmdutil.Escape(text))
 	up := ""
-	if t.lines > 0 {
-		up = fmt.Sprintf("\x1b[%dA", t.lines)
+	if s.lines > 0 {
+		up = fmt.Sprintf("\x1b[%dA", s.lines)
 	}
-	t.lines = strings.Count(drawn, "\n")
-	_, err = fmt.Fprintf(cmdutil.Raw(t.Out), "%s\r\x1b[J%s", up, drawn)
+	s.lines = strings.Count(drawn, "\n")
+	_, err := fmt.Fprintf(cmdutil.Raw(s.Out), "%s\r\x1b[J%s", up, drawn)
 	return err
 }
 
 // fit cuts what does not fit: a wrapped line, or one that has scrolled away, cannot be drawn over.
-func (t *terminalScreen) fit(text string) string {
-	size := t.terminal.GetSize()
+func (s *screen) fit(text string) string {
+	size := s.terminal.GetSize()
 	if size == nil || size.Width == 0 || size.Height < 2 {
 		return text
 	}
@@ -150,22 +88,20 @@ func (t *terminalScreen) fit(text string) string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-func (*terminalScreen) interval() time.Duration { return 200 * time.Millisecond }
-
 // progress returns the last line: a bar, how many Machines are done, how fast, and how long it still takes.
-func (t *terminalScreen) progress(list view.StatusList, last bool) string {
+func (s *screen) progress(list *view.StatusList, last bool) string {
 	machines, left := 0, list.Unfinished()
-	for _, set := range list.Items {
-		machines += set.Summary.Machines
+	for i := range list.Items {
+		machines += list.Items[i].Summary.Machines
 	}
 	for i := range list.NodeGroups {
 		machines += max(int(list.NodeGroups[i].Nodes), list.NodeGroups[i].Unfinished())
 	}
-	now := t.Now()
-	if left > t.todo || left == 0 && !last {
-		t.todo, t.since = left, now
+	now := s.Now()
+	if left > s.todo || left == 0 && !last {
+		s.todo, s.since = left, now
 	}
-	return progressText(machines, left, t.todo, now.Sub(t.since))
+	return progressText(machines, left, s.todo, now.Sub(s.since))
 }
 
 const barWidth = 30

@@ -2,10 +2,12 @@ package status
 
 import (
 	"bytes"
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -20,7 +22,7 @@ import (
 // newOptions returns options whose output can be read, and their clock.
 func newOptions(format string) (*options, *bytes.Buffer, *time.Time) {
 	streams, _, out, _ := genericiooptions.NewTestIOStreams()
-	o := &options{Options: cmdutil.NewOptions(streams)}
+	o := &options{Options: cmdutil.NewOptions(streams), output: cmdutil.OutputFlags{Tables: true}}
 	now := time.Date(2026, 9, 1, 12, 0, 0, 0, time.UTC)
 	o.Now = func() time.Time { return now }
 	o.output.AddFlags(&cobra.Command{})
@@ -28,23 +30,29 @@ func newOptions(format string) (*options, *bytes.Buffer, *time.Time) {
 	return o, out, &now
 }
 
-func statusOf(synced, pending int) view.StatusList {
+func statusOf(synced, pending int) *view.StatusList {
 	workers := view.MachineSetStatus{MachineSet: view.MachineSet{Name: "workers", Namespace: "ns", Generation: 1}}
 	workers.Summary = view.Summary{Machines: synced + pending, Nodes: synced + pending, Synced: synced, Pending: pending, ToWrite: pending}
 	unchanged := view.MachineSetStatus{MachineSet: view.MachineSet{Name: "still", Namespace: "ns"}}
-	return view.StatusList{
+	return &view.StatusList{
 		TypeMeta: view.TypeMeta{APIVersion: view.APIVersion, Kind: "MachineSetStatusList"}, Items: []view.MachineSetStatus{workers, unchanged},
 	}
 }
 
-func showAll(t *testing.T, s screen, now *time.Time, lists ...view.StatusList) {
+// showAll shows statuses one after the other, two seconds apart.
+func showAll(t *testing.T, o *options, now *time.Time, lists ...*view.StatusList) {
 	t.Helper()
-	for i, list := range lists {
-		if err := s.show(list, i == len(lists)-1); err != nil {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		next := 0
+		err := o.show(t.Context(), func(context.Context) (*view.StatusList, bool, error) {
+			next++
+			*now = now.Add(2 * time.Second)
+			return lists[next-1], next == len(lists), nil
+		})
+		if err != nil {
+			t.Error(err)
 		}
-		*now = now.Add(2 * time.Second)
-	}
+	})
 }
 
 // compare compares text with a file of testdata.
@@ -59,17 +67,17 @@ func compare(t *testing.T, name, got string) {
 	}
 }
 
-func TestLogScreen_PrintsChangedRows(t *testing.T) {
+func TestShow_PrintsChanges(t *testing.T) {
 	o, out, now := newOptions("")
-	showAll(t, newLogScreen(o), now, statusOf(0, 4), statusOf(0, 4), statusOf(3, 1), statusOf(4, 0))
+	showAll(t, o, now, statusOf(0, 4), statusOf(0, 4), statusOf(3, 1), statusOf(4, 0))
 	compare(t, "watch.txt", out.String())
 }
 
-func TestDocumentScreen_WithAndWithoutWait(t *testing.T) {
+func TestShow_DocumentsWithAndWithoutWait(t *testing.T) {
 	for _, wait := range []bool{false, true} {
 		o, out, now := newOptions("json")
 		o.Wait = wait
-		showAll(t, &documentScreen{o}, now, statusOf(0, 1), statusOf(1, 0))
+		showAll(t, o, now, statusOf(0, 1), statusOf(1, 0))
 		want := 2
 		if wait {
 			want = 1
@@ -80,10 +88,15 @@ func TestDocumentScreen_WithAndWithoutWait(t *testing.T) {
 	}
 }
 
-func TestTerminalScreen_DrawsInPlace(t *testing.T) {
+func TestScreen_DrawsInPlace(t *testing.T) {
 	o, out, now := newOptions("")
-	screen := &terminalScreen{options: o, terminal: term.TTY{Out: out}}
-	showAll(t, screen, now, statusOf(0, 4), statusOf(2, 2), statusOf(4, 0))
+	terminal := &screen{options: o, terminal: term.TTY{Out: out}}
+	for i, list := range []*view.StatusList{statusOf(0, 4), statusOf(2, 2), statusOf(4, 0)} {
+		if err := terminal.show(list, i == 2); err != nil {
+			t.Fatal(err)
+		}
+		*now = now.Add(2 * time.Second)
+	}
 	compare(t, "terminal.txt", strings.NewReplacer("\x1b", "ESC", "\r", "CR").Replace(out.String()))
 }
 
@@ -109,7 +122,7 @@ func TestUnfinishedText(t *testing.T) {
 	if got := unfinishedText(statusOf(1, 2)); !strings.HasPrefix(got, "MachineSet workers has 2 of 3 Machines pending; ") {
 		t.Error(got)
 	}
-	if got := unfinishedText(view.StatusList{}); got != "the cluster has not answered yet" {
+	if got := unfinishedText(&view.StatusList{}); got != "the cluster has not answered yet" {
 		t.Error(got)
 	}
 }

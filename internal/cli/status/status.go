@@ -8,9 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	"github.com/spf13/cobra"
-	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
@@ -30,8 +28,9 @@ type options struct {
 
 // NewCommand returns the command.
 func NewCommand(shared *cmdutil.Options) *cobra.Command {
-	o := &options{Options: shared}
-	command := &cobra.Command{
+	o := &options{Options: shared, output: cmdutil.OutputFlags{Tables: true}}
+	o.Until = "nothing is pending in the chosen MachineSets and NodeGroups"
+	command := shared.Command(&cobra.Command{
 		Use:   "status [MACHINESET... | nodegroup/NAME...]",
 		Short: "Show the progress of MachineSets and NodeGroups",
 		Long: `Follow how many Machines and Nodes of each MachineSet have what it declares, and see what NodeGroups report.
@@ -51,23 +50,22 @@ after --timeout.`,
 
   # In a script, wait until a MachineSet has what it declares
   kubectl drover status workers --wait --timeout 5m`,
-		RunE:              shared.RunE(o.run, &o.WaitFlags, &o.output, &o.protect),
-		ValidArgsFunction: shared.CompleteGroups(),
-	}
-	o.output.AddFlags(command)
-	o.output.AddNoHeaders(command)
-	command.Flags().BoolVarP(&o.watch, "watch", "w", false, "If true, print the table again when it changes, until you press Ctrl-C")
-	o.WaitFlags.AddFlags(command, "nothing is pending in the chosen MachineSets and NodeGroups")
+		ValidArgsFunction: shared.Complete(cmdutil.MachineSetKind, cmdutil.NodeGroupKind),
+	}, o.run, &o.WaitFlags, &o.output, &o.protect)
+	command.Flags().BoolVarP(&o.watch, "watch", "w", false, "If true, print the tables again when they change, until you press Ctrl-C")
 	o.AddAllNamespaces(command)
-	o.protect.AddFlags(command.Flags())
 	return command
 }
 
-func (o *options) run(ctx context.Context, c client.WithWatch, names []string) error {
-	if o.watch || o.Wait {
-		return o.follow(ctx, c, names)
+func (o *options) run(ctx context.Context, c client.WithWatch, args []string) error {
+	sets, groups, err := o.SetsAndGroups(args)
+	if err != nil {
+		return err
 	}
-	list, err := o.observe(ctx, c, names)
+	if o.watch || o.Wait {
+		return o.follow(ctx, c, sets, groups)
+	}
+	list, err := o.observe(ctx, c, sets, groups)
 	if err != nil {
 		return err
 	}
@@ -75,7 +73,7 @@ func (o *options) run(ctx context.Context, c client.WithWatch, names []string) e
 		_, err := fmt.Fprintf(o.ErrOut, "No MachineSets found in %s, and no NodeGroups.\n", o.Where())
 		return err
 	}
-	if err := o.print(list); err != nil || !o.output.IsText() {
+	if err := o.output.Print(o.Options, list, o.draw(list)); err != nil || !o.output.IsText() {
 		return err
 	}
 	for _, note := range list.Notes {
@@ -86,90 +84,63 @@ func (o *options) run(ctx context.Context, c client.WithWatch, names []string) e
 	return nil
 }
 
-// observe reads the objects and returns the status of the chosen MachineSets and NodeGroups, or of all. A cluster may have one of the kinds only, and
-// a user may read one only.
-func (o *options) observe(ctx context.Context, c client.Reader, names []string) (view.StatusList, error) {
-	sets, groups := split(names)
-	list, notServed := view.NewStatusList(plan.Objects{}, plan.Survey{}), error(nil)
-	if len(sets) > 0 || len(groups) == 0 {
-		var err error
-		list, err = o.observeSets(ctx, c, sets)
-		if err != nil && (len(sets) > 0 || !cmdutil.IsNotServed(err)) {
-			return list, cmdutil.SuggestGroup(ctx, c, err, sets...)
-		}
-		notServed = err
+// observe returns the status of the named MachineSets and NodeGroups, or of all. A cluster may have one of the kinds only, and a user may read one
+// only.
+func (o *options) observe(ctx context.Context, c client.Reader, sets, groups []string) (*view.StatusList, error) {
+	all := len(sets)+len(groups) == 0
+	snapshot, list, err := &cmdutil.Snapshot{}, view.NewStatusList(nil, plan.Survey{}), error(nil)
+	if all || len(sets) > 0 {
+		snapshot, err = o.Read(ctx, c, false)
+	} else {
+		snapshot.ReadGroups(ctx, c)
 	}
-	if len(sets) > 0 && len(groups) == 0 {
-		return list, nil
+	if err == nil {
+		err = snapshot.Missing(sets, groups)
 	}
-	err := addGroups(ctx, c, &list, groups)
-	if notServed != nil && cmdutil.IsNotServed(err) {
-		return list, notServed
-	}
-	// Beside MachineSets, NodeGroups are left out where they cannot be read.
-	if notServed != nil || len(groups) > 0 {
-		return list, err
-	}
-	return list, nil
-}
-
-// observeSets returns the status of the chosen MachineSets, or of all.
-func (o *options) observeSets(ctx context.Context, c client.Reader, names []string) (view.StatusList, error) {
-	objects, err := o.Objects(ctx, c)
 	if err != nil {
-		return view.NewStatusList(plan.Objects{}, plan.Survey{}), err
+		return nil, cmdutil.SuggestGroup(ctx, c, err, sets...)
 	}
-	survey, err := o.Survey(objects, &o.protect, names)
-	return view.NewStatusList(objects, survey), err
-}
-
-// split returns the names of MachineSets and those of NodeGroups.
-func split(names []string) (sets, groups []string) {
-	for _, name := range names {
-		if group, found := cmdutil.CutKind(name, cmdutil.NodeGroupKind); found {
-			groups = append(groups, group)
-		} else {
-			sets = append(sets, name)
+	if !cmdutil.IsNotServed(snapshot.NoGroups) {
+		// Beside MachineSets, NodeGroups are left out where they cannot be read.
+		snapshot.NoGroups = nil
+	}
+	if all || len(sets) > 0 {
+		survey, err := o.Survey(ctx, snapshot, &o.protect, sets)
+		if err != nil {
+			return nil, cmdutil.SuggestGroup(ctx, c, err, sets...)
 		}
+		list = view.NewStatusList(snapshot.Sets, survey)
 	}
-	return sets, groups
+	return list, addGroups(list, snapshot, groups, all)
 }
 
-// addGroups adds the chosen NodeGroups, or all.
-func addGroups(ctx context.Context, c client.Reader, list *view.StatusList, chosen []string) error {
-	all, err := cmdutil.List[*v1alpha1.NodeGroup](ctx, c, "")
-	if err != nil {
-		return err
-	}
-	known := make([]string, len(all))
-	for i, group := range all {
-		known[i] = group.Name
-		if len(chosen) == 0 || slices.Contains(chosen, group.Name) {
+// addGroups adds the named NodeGroups, or all.
+func addGroups(list *view.StatusList, snapshot *cmdutil.Snapshot, names []string, all bool) error {
+	for _, group := range snapshot.Groups {
+		if all || slices.Contains(names, group.Name) {
 			list.NodeGroups = append(list.NodeGroups, view.NewNodeGroupStatus(group))
 		}
 	}
-	for _, name := range chosen {
-		if !slices.Contains(known, name) {
-			return cmdutil.NotFound("NodeGroup", name, cmdutil.TheCluster, known)
+	for _, name := range names {
+		if !slices.ContainsFunc(snapshot.Groups, func(group *v1alpha1.NodeGroup) bool { return group.Name == name }) {
+			return snapshot.NoGroup(name)
 		}
 	}
 	return nil
 }
 
-func (o *options) print(list view.StatusList) error {
-	return o.output.Print(o.Out, &list, func(text *cmdutil.Text) { o.draw(text, list) })
-}
-
-// draw writes the tables.
-func (o *options) draw(text *cmdutil.Text, list view.StatusList) {
-	if len(list.Items) > 0 {
-		text.Table(o.columns(), o.rows(list.Items))
-	}
-	if len(list.Items) > 0 && len(list.NodeGroups) > 0 {
-		text.Printf("\n")
-	}
-	if len(list.NodeGroups) > 0 {
-		text.Table(groupColumns, o.groupRows(list.NodeGroups))
+// draw returns what writes the tables.
+func (o *options) draw(list *view.StatusList) func(*cmdutil.Text) {
+	return func(text *cmdutil.Text) {
+		if len(list.Items) > 0 {
+			text.Table(o.columns(), o.rows(list.Items))
+		}
+		if len(list.Items) > 0 && len(list.NodeGroups) > 0 {
+			text.Printf("\n")
+		}
+		if len(list.NodeGroups) > 0 {
+			text.Table(groupColumns, o.groupRows(list.NodeGroups))
+		}
 	}
 }
 
@@ -196,31 +167,15 @@ func (o *options) groupRows(groups []view.NodeGroupStatus) [][]any {
 }
 
 // follow prints the status as it changes: until an interrupt, or with --wait until nothing is pending.
-func (o *options) follow(ctx context.Context, c client.WithWatch, names []string) error {
-	kinds, err := o.watched(ctx, c)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	warnings := make(chan error, 1)
-	screen := o.newScreen()
-	follow := cmdutil.Follow{WaitFlags: o.WaitFlags, Interval: screen.interval(), Warnings: warnings, Warn: o.Warn}
-	var objects client.Reader
-	var last view.StatusList
-	err = follow.Until(ctx, func(within context.Context) (done bool, err error) {
-		if objects == nil {
-			if objects, follow.Changed, err = o.Watch(within, cancel, warnings, kinds...); err != nil {
-				return false, err
-			}
-		}
-		list, err := o.observe(within, objects, names)
+func (o *options) follow(ctx context.Context, c client.WithWatch, sets, groups []string) error {
+	last := &view.StatusList{}
+	err := o.show(ctx, func(ctx context.Context) (*view.StatusList, bool, error) {
+		list, err := o.observe(ctx, c, sets, groups)
 		if err != nil {
-			return false, err
+			return nil, false, err
 		}
 		last = list
-		done = o.Wait && last.Unfinished() == 0
-		return done, screen.show(last, done)
+		return list, o.Wait && list.Unfinished() == 0, nil
 	})
 	if cmdutil.IsStopped(err) {
 		return fmt.Errorf("%w: %s", err, unfinishedText(last))
@@ -231,28 +186,8 @@ func (o *options) follow(ctx context.Context, c client.WithWatch, names []string
 	return err
 }
 
-// watched returns the kinds to watch: those that the cluster serves. It also shows whether the cluster answers at all: a watch tries again forever.
-func (o *options) watched(ctx context.Context, c client.WithWatch) ([]client.Object, error) {
-	kinds := []client.Object{&corev1.Node{}}
-	_, unknown := cmdutil.List[*machinev1beta1.MachineSet](ctx, c, o.Namespace())
-	if unknown == nil {
-		kinds = append(kinds, &machinev1beta1.MachineSet{}, &machinev1beta1.Machine{})
-	} else if !cmdutil.IsNotServed(unknown) {
-		return nil, unknown
-	}
-	switch _, err := cmdutil.List[*v1alpha1.NodeGroup](ctx, c, ""); {
-	case err == nil:
-		kinds = append(kinds, &v1alpha1.NodeGroup{})
-	case unknown != nil && cmdutil.IsNotServed(err):
-		return nil, unknown
-	case unknown != nil:
-		return nil, err
-	}
-	return kinds, nil
-}
-
 // unfinishedText says which MachineSets and NodeGroups are not finished.
-func unfinishedText(list view.StatusList) string {
+func unfinishedText(list *view.StatusList) string {
 	if parts := list.Pending(); len(parts) > 0 {
 		return strings.Join(parts, ", ") + "; kubectl drover plan shows what is missing"
 	}

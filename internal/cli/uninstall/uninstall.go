@@ -22,8 +22,8 @@ import (
 
 // NewCommand returns the command.
 func NewCommand(o *cmdutil.Options) *cobra.Command {
-	output := &cmdutil.OutputFlags{}
-	command := &cobra.Command{
+	output := &cmdutil.OutputFlags{Tables: true}
+	return o.Command(&cobra.Command{
 		Use:   "uninstall-check",
 		Short: "Check that nothing needs Drover any longer before you uninstall it",
 		Long: `List the objects that need Drover before they can go: those with one of its finalizers. Without Drover you cannot delete them, their nodes
@@ -36,23 +36,19 @@ Exit codes: 0 nothing is left, 1 the command lists what is, or cannot find out.`
 		Example: `  # Uninstall Drover if nothing needs it
   kubectl drover uninstall-check && helm uninstall drover -n drover-system`,
 		Args: cobra.NoArgs,
-		RunE: o.RunE(func(ctx context.Context, c client.WithWatch, _ []string) error {
-			check := &view.UninstallCheck{TypeMeta: view.TypeMeta{APIVersion: view.APIVersion, Kind: "UninstallCheck"}, Items: []view.UninstallItem{}}
-			if err := find(ctx, c, check); err != nil {
-				return err
-			}
-			if err := output.Print(o.Out, check, func(text *cmdutil.Text) { draw(text, check) }); err != nil {
-				return err
-			}
-			if count := len(check.Items); count > 0 {
-				return fmt.Errorf("%d objects need Drover: do not uninstall it before they are gone", count)
-			}
-			return nil
-		}, output),
-	}
-	output.AddFlags(command)
-	output.AddNoHeaders(command)
-	return command
+	}, func(ctx context.Context, c client.WithWatch, _ []string) error {
+		check := &view.UninstallCheck{TypeMeta: view.TypeMeta{APIVersion: view.APIVersion, Kind: "UninstallCheck"}, Items: []view.UninstallItem{}}
+		if err := find(ctx, c, check); err != nil {
+			return err
+		}
+		if err := output.Print(o, check, func(text *cmdutil.Text) { draw(text, check) }); err != nil {
+			return err
+		}
+		if count := len(check.Items); count > 0 {
+			return cmdutil.NeedsDrover(fmt.Errorf("%d objects need Drover: do not uninstall it before they are gone", count))
+		}
+		return nil
+	}, output)
 }
 
 // find adds the objects of every kind that has a finalizer of Drover.

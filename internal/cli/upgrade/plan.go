@@ -26,6 +26,12 @@ type versionFlag struct{ source string }
 
 var versionSources = []plan.VersionSource{plan.VersionAuto, plan.VersionLabel, plan.VersionConfig}
 
+// AddFlags adds the flag to a command.
+func (f *versionFlag) AddFlags(command *cobra.Command) {
+	command.Flags().StringVar(&f.source, "upgrade-node-version", string(plan.VersionAuto),
+		"Where to read the version of a node, as the operator's setting of that name: Auto, Label, or MachineConfig")
+}
+
 // Validate checks the flags.
 func (f *versionFlag) Validate() error {
 	if slices.Contains(versionSources, plan.VersionSource(f.source)) {
@@ -42,7 +48,7 @@ type planOptions struct {
 
 func newPlanCommand(shared *cmdutil.Options) *cobra.Command {
 	o := &planOptions{Options: shared}
-	command := &cobra.Command{
+	return ofRun(shared, &cobra.Command{
 		Use:   "plan RUN",
 		Short: "Show what a run would do",
 		Long: `Preview a run: the nodes in their order, their Jobs, and the changes of MachineConfigPools and their selectors. The command changes
@@ -51,14 +57,7 @@ nothing.
 Exit codes: 0 the run would do what the command shows, 1 the run would do nothing, as the plan says, or an error.`,
 		Example: `  # Show what a run would do
   kubectl drover upgrade plan workers`,
-		Args:              oneRun,
-		RunE:              runE(shared, o.run, &o.output, &o.version),
-		ValidArgsFunction: completeRun(shared),
-	}
-	o.output.AddFlags(command)
-	command.Flags().StringVar(&o.version.source, "upgrade-node-version", string(plan.VersionAuto),
-		"Where to read the version of a node, as the operator's setting of that name: Auto, Label, or MachineConfig")
-	return command
+	}, o.run, &o.output, &o.version)
 }
 
 func (o *planOptions) run(ctx context.Context, c client.Client, run *mutex.MutexRunConfig) error {
@@ -73,7 +72,7 @@ func (o *planOptions) run(ctx context.Context, c client.Client, run *mutex.Mutex
 		return versions.err
 	}
 	document := view.NewUpgradePlan(resolved)
-	if err := o.output.Print(o.Out, document, func(text *cmdutil.Text) { drawPlan(text, document) }); err != nil {
+	if err := o.output.Print(o.Options, document, func(text *cmdutil.Text) { drawPlan(text, document) }); err != nil {
 		return err
 	}
 	if len(document.Faults) > 0 {

@@ -2,6 +2,7 @@ package upgrade
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,15 +14,9 @@ import (
 	"github.com/drover-io/drover/internal/cli/view"
 )
 
-type statusOptions struct {
-	*cmdutil.Options
-	output cmdutil.OutputFlags
-	watch  bool
-}
-
-func newStatusCommand(shared *cmdutil.Options) *cobra.Command {
-	o := &statusOptions{Options: shared}
-	command := &cobra.Command{
+func newStatusCommand(o *cmdutil.Options) *cobra.Command {
+	output, watch := &cmdutil.OutputFlags{Tables: true}, false
+	command := o.Command(&cobra.Command{
 		Use:   "status [RUN]",
 		Short: "Show the progress of runs, and of the nodes of one run",
 		Long: `Show the progress of all runs. If you name a run, the command also shows each of its nodes: its phase, its Job, the time it has taken, and
@@ -32,39 +27,21 @@ what it waits for.`,
   # Follow a run until it is finished
   kubectl drover upgrade status workers --watch`,
 		Args:              cobra.MaximumNArgs(1),
-		RunE:              shared.RunE(o.run, &o.output),
-		ValidArgsFunction: completeRun(shared),
-	}
-	o.output.AddFlags(command)
-	o.output.AddNoHeaders(command)
-	command.Flags().BoolVarP(&o.watch, "watch", "w", false,
+		ValidArgsFunction: completeRun(o),
+	}, func(ctx context.Context, c client.WithWatch, args []string) error {
+		name := strings.Join(args, "")
+		return output.Follow(ctx, o, cmdutil.WaitFlags{}, func(ctx context.Context) (any, func(*cmdutil.Text), bool, error) {
+			found, err := runs(ctx, o, c, name)
+			if err != nil {
+				return nil, nil, true, err
+			}
+			document, finished := view.NewUpgradeStatusList(found), name != "" && found[0].Status.Phase == mutex.PhaseDone
+			return document, func(text *cmdutil.Text) { drawStatus(text, document, name != "", o.Now()) }, !watch || finished, nil
+		})
+	}, output)
+	command.Flags().BoolVarP(&watch, "watch", "w", false,
 		"If true, print the status again when it changes, until the named run is finished or you press Ctrl-C")
 	return command
-}
-
-func (o *statusOptions) run(ctx context.Context, c client.WithWatch, args []string) error {
-	name := ""
-	if len(args) > 0 {
-		name = args[0]
-	}
-	changes := cmdutil.NewChanges(o.output.Stream(o.Out))
-	return (&cmdutil.Follow{}).Until(ctx, func(ctx context.Context) (bool, error) {
-		found, err := runs(ctx, o.Options, c, name)
-		if err != nil {
-			return true, err
-		}
-		finished := name != "" && found[0].Status.Phase == mutex.PhaseDone
-		return !o.watch || finished, o.show(changes, view.NewUpgradeStatusList(found), name != "")
-	})
-}
-
-// show prints a document if it has changed, with the nodes if one run is named.
-func (o *statusOptions) show(changes *cmdutil.Changes, document *view.UpgradeStatusList, nodes bool) error {
-	text, err := o.output.Render(document, func(text *cmdutil.Text) { drawStatus(text, document, nodes, o.Now()) })
-	if err != nil {
-		return err
-	}
-	return changes.Write(text, document)
 }
 
 func drawStatus(text *cmdutil.Text, document *view.UpgradeStatusList, nodes bool, now time.Time) {

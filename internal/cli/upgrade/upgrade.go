@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	mutex "github.com/drover-io/drover/api/mutex/v1alpha1"
@@ -68,10 +67,16 @@ func runs(ctx context.Context, o *cmdutil.Options, c client.Client, name string)
 	return nil, fmt.Errorf("MutexRunConfig %q not found; there are %s", name, strings.Join(names, ", "))
 }
 
-// runE returns the function of a command for one run.
-func runE(o *cmdutil.Options, run func(ctx context.Context, c client.Client, run *mutex.MutexRunConfig) error, flags ...cmdutil.FlagGroup,
-) func(*cobra.Command, []string) error {
-	return o.RunE(func(ctx context.Context, c client.WithWatch, args []string) error {
+// ofRun completes a command for one run.
+func ofRun(
+	o *cmdutil.Options, command *cobra.Command, run func(ctx context.Context, c client.Client, run *mutex.MutexRunConfig) error,
+	flags ...cmdutil.FlagGroup,
+) *cobra.Command {
+	command.ValidArgsFunction = completeRun(o)
+	return o.Command(command, func(ctx context.Context, c client.WithWatch, args []string) error {
+		if len(args) != 1 {
+			return cmdutil.UsageError("name one run; kubectl drover upgrade status lists them")
+		}
 		found, err := runs(ctx, o, c, args[0])
 		if err != nil {
 			return err
@@ -81,14 +86,6 @@ func runE(o *cmdutil.Options, run func(ctx context.Context, c client.Client, run
 		}
 		return run(ctx, c, found[0])
 	}, flags...)
-}
-
-// oneRun requires the name of a run.
-func oneRun(_ *cobra.Command, args []string) error {
-	if len(args) != 1 {
-		return cmdutil.UsageError("name one run; kubectl drover upgrade status lists them")
-	}
-	return nil
 }
 
 // completeRun completes the name of a run, as NAME or as NAMESPACE/NAME.
@@ -112,73 +109,48 @@ func completeRun(o *cmdutil.Options) cobra.CompletionFunc {
 	}
 }
 
-// change is a command that changes fields of a run's spec.
-type change struct {
-	*cmdutil.Options
-	cmdutil.DryRunFlag
-	spec map[string]any
-	// unchanged reports whether the run has them already; done and already are the words for each.
-	unchanged     func(spec *mutex.MutexRunConfigSpec) bool
-	done, already string
+// newChangeCommand returns a command that changes fields of a run's spec. unchanged reports whether the run has them already; done and already are
+// the words for each.
+func newChangeCommand(
+	o *cmdutil.Options, command *cobra.Command, spec map[string]any, unchanged func(*mutex.MutexRunConfigSpec) bool, done, already string,
+) *cobra.Command {
+	var output cmdutil.PrintFlags
+	return ofRun(o, command, func(ctx context.Context, c client.Client, run *mutex.MutexRunConfig) error {
+		if unchanged(&run.Spec) {
+			return output.Change(ctx, o, c, run, nil, already)
+		}
+		return output.Change(ctx, o, c, run, map[string]any{"spec": spec}, done)
+	}, &output)
 }
 
 func newSuspendCommand(o *cmdutil.Options) *cobra.Command {
-	return (&change{
-		Options: o, spec: map[string]any{"suspend": true}, done: "suspended", already: "is already suspended",
-		unchanged: func(spec *mutex.MutexRunConfigSpec) bool { return spec.Suspend },
-	}).command(&cobra.Command{
+	return newChangeCommand(o, &cobra.Command{
 		Use:   "suspend RUN",
 		Short: "Suspend a run and restore everything until it is resumed",
 		Long: `Suspend a run: Drover restores MachineConfigPools and labels as they were, and creates no more Jobs. Jobs that run come to their end, and
 count when you resume the run. The MachineConfigPools are no longer paused then, so the machine-config-operator upgrades their nodes.`,
 		Example: `  # Suspend a run
   kubectl drover upgrade suspend workers`,
-	})
+	}, map[string]any{"suspend": true}, func(spec *mutex.MutexRunConfigSpec) bool { return spec.Suspend }, "suspended", "is already suspended")
 }
 
 func newResumeCommand(o *cmdutil.Options) *cobra.Command {
-	return (&change{
-		Options: o, spec: map[string]any{"suspend": nil, "abort": nil}, done: "resumed", already: "is neither suspended nor aborted",
-		unchanged: func(spec *mutex.MutexRunConfigSpec) bool { return !spec.Suspend && !spec.Abort },
-	}).command(&cobra.Command{
+	return newChangeCommand(o, &cobra.Command{
 		Use:   "resume RUN",
 		Short: "Resume a run that was suspended or aborted",
 		Long:  `Resume a run that was suspended or aborted. Jobs that have run do not run again.`,
 		Example: `  # Resume a run
   kubectl drover upgrade resume workers`,
-	})
+	}, map[string]any{"suspend": nil, "abort": nil}, func(spec *mutex.MutexRunConfigSpec) bool { return !spec.Suspend && !spec.Abort },
+		"resumed", "is neither suspended nor aborted")
 }
 
 func newAbortCommand(o *cmdutil.Options) *cobra.Command {
-	return (&change{
-		Options: o, spec: map[string]any{"abort": true}, done: "aborted", already: "is already aborted",
-		unchanged: func(spec *mutex.MutexRunConfigSpec) bool { return spec.Abort },
-	}).command(&cobra.Command{
+	return newChangeCommand(o, &cobra.Command{
 		Use:   "abort RUN",
 		Short: "Abort a run and its Jobs and restore everything",
 		Long:  `Abort a run: Drover deletes the Jobs that run, and restores MachineConfigPools and labels as they were.`,
 		Example: `  # Abort a run
   kubectl drover upgrade abort numo/workers`,
-	})
-}
-
-// command completes a command.
-func (s *change) command(command *cobra.Command) *cobra.Command {
-	command.Args, command.ValidArgsFunction = oneRun, completeRun(s.Options)
-	command.RunE = runE(s.Options, s.run, &s.DryRunFlag)
-	s.AddFlag(command)
-	return command
-}
-
-func (s *change) run(ctx context.Context, c client.Client, run *mutex.MutexRunConfig) error {
-	name, done := cmdutil.NameOf(run), s.already
-	if !s.unchanged(&run.Spec) {
-		if err := s.Patch(ctx, c, run, map[string]any{"spec": s.spec}); err != nil {
-			resource := schema.GroupResource{Group: mutex.GroupVersion.Group, Resource: "mutexrunconfigs"}
-			return cmdutil.Explain(err, "changing MutexRunConfig "+run.Name, resource)
-		}
-		done = s.done + s.Note()
-	}
-	_, err := fmt.Fprintf(s.Out, "%s %s\n", name, done)
-	return err
+	}, map[string]any{"abort": true}, func(spec *mutex.MutexRunConfigSpec) bool { return spec.Abort }, "aborted", "is already aborted")
 }

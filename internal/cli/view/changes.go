@@ -56,7 +56,7 @@ func changesOf(item *plan.Item) []Change {
 			}
 			return before.Owned(kind)
 		}
-		changes = changesOfObject(ObjectNode, item.Decision.Node, nodeEntries(item.Node), ownership.AnnotationRecord, ownedBefore)
+		changes = changesOfObject(ObjectNode, item.Decision.Node, plan.EntriesOf(item.Node), ownership.AnnotationRecord, ownedBefore)
 	}
 	before, _ := ownership.ParseRecord(item.Machine.Annotations[ownership.AnnotationRecord])
 	ofMachine := changesOfObject(ObjectMachine, item.Decision.Machine, machineEntries(item.Machine), ownership.AnnotationRecord, before.Owned)
@@ -66,7 +66,7 @@ func changesOf(item *plan.Item) []Change {
 // changesForGroup lists the changes of a Node for its NodeGroup, by kind and key.
 func changesForGroup(node *corev1.Node, decided plan.Change) []Change {
 	before, _ := ownership.ParseGroupRecord(node.Annotations[ownership.AnnotationGroupRecord])
-	return changesOfObject(ObjectNode, decided, nodeEntries(node), ownership.AnnotationGroupRecord, before.Owned)
+	return changesOfObject(ObjectNode, decided, plan.EntriesOf(node), ownership.AnnotationGroupRecord, before.Owned)
 }
 
 // changesOfObject lists the changes of an object, of which record is the annotation with the ownership record.
@@ -138,12 +138,6 @@ func Distinct(changes []Change) []Change {
 		kept = append(kept, change)
 	}
 	return kept
-}
-
-func nodeEntries(node *corev1.Node) plan.Entries {
-	return plan.Entries{
-		ownership.Label: node.Labels, ownership.Annotation: node.Annotations, ownership.Taint: ownership.TaintEntries(node.Spec.Taints),
-	}
 }
 
 func machineEntries(machine *machinev1beta1.Machine) plan.Entries {

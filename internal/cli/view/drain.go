@@ -15,24 +15,31 @@ import (
 	"github.com/drover-io/drover/internal/maintenance/plan"
 )
 
-// DrainStatus is what `drain-status` shows.
+// DrainStatus is what `drain-status` and `plan --maintenance` show.
 type DrainStatus struct {
 	TypeMeta
 	Node string `json:"node"`
+	// Unschedulable reports whether the node is cordoned, also without a maintenance.
+	Unschedulable bool `json:"unschedulable,omitempty"`
 	// Maintenance is the NodeMaintenance, as resource.group/name; empty if the node has none.
 	Maintenance string `json:"maintenance,omitempty"`
 	Phase       string `json:"phase,omitempty"`
 	Reason      string `json:"reason,omitempty"`
-	// Cordoned is when the node was cordoned, Deadline when its drain has to be finished.
+	// Cordoned is when the node was cordoned for its maintenance, Deadline when its drain has to be finished.
 	Cordoned *time.Time `json:"cordoned,omitempty"`
 	Deadline *time.Time `json:"deadline,omitempty"`
 	// Message is what the operator reports.
 	Message string     `json:"message,omitempty"`
 	Pods    []DrainPod `json:"pods"`
-	Budgets []Budget   `json:"budgets"`
+	// Evict are those of Pods that could be evicted at once, Blocked the others, by reason.
+	Evict   []string       `json:"evict"`
+	Blocked []BlockedGroup `json:"blocked"`
+	Budgets []Budget       `json:"budgets"`
 	// Total is the number of all pods on the node, Alone what of them is left alone.
 	Total int    `json:"total"`
 	Alone string `json:"alone,omitempty"`
+	// MayReturn are the owners whose pods could come back to the node, because they tolerate its cordon.
+	MayReturn []string `json:"mayReturn,omitempty"`
 }
 
 // DrainPod is a pod that still has to leave.
@@ -45,34 +52,11 @@ type DrainPod struct {
 	Until *time.Time `json:"until,omitempty"`
 }
 
-// MaintenancePlan is what `plan --maintenance` shows.
-type MaintenancePlan struct {
-	TypeMeta
-	Node string `json:"node"`
-	// Evict are the pods that would be evicted at once, Blocked those that could not leave now, by reason.
-	Evict   []string       `json:"evict"`
-	Blocked []BlockedGroup `json:"blocked"`
-	Budgets []Budget       `json:"budgets"`
-	Total   int            `json:"total"`
-	Alone   string         `json:"alone,omitempty"`
-	// MayReturn are the owners whose pods could come back to the node, because they tolerate its cordon.
-	MayReturn []string `json:"mayReturn,omitempty"`
-}
-
 // BlockedGroup is pods that cannot leave for the same reason.
 type BlockedGroup struct {
 	Reason drain.Reason `json:"reason"`
 	Detail string       `json:"detail,omitempty"`
 	Pods   []string     `json:"pods"`
-}
-
-// Leaving counts the pods that would have to leave.
-func (m *MaintenancePlan) Leaving() int {
-	count := len(m.Evict)
-	for _, group := range m.Blocked {
-		count += len(group.Pods)
-	}
-	return count
 }
 
 // Budget is a PodDisruptionBudget that selects pods of a node.
@@ -105,18 +89,6 @@ func (d *Drain) cordoned() time.Time {
 	return time.Time{}
 }
 
-// report decides as the operator does. What only the operator knows, the answers to its requests, is in the status of the NodeMaintenance.
-func (d *Drain) report(now time.Time) (report drain.Report, options drain.Options, err error) {
-	if d.Maintenance != nil {
-		if options, err = plan.DrainOptions(d.Maintenance.Spec.Drain); err != nil {
-			return report, options, err
-		}
-	}
-	// Only the operator observes attached volumes.
-	options.Volumes = false
-	return d.decide(options, now), options, nil
-}
-
 func (d *Drain) decide(options drain.Options, now time.Time) drain.Report {
 	return drain.Decide(drain.Input{
 		Node: d.Node, Pods: d.Pods, Options: options, Since: d.cordoned(), Now: now,
@@ -136,17 +108,18 @@ func (d *Drain) selecting(pod *corev1.Pod) []*policyv1.PodDisruptionBudget {
 	return found
 }
 
-// Status returns the document of `drain-status`.
+// Status returns the document, as the operator decides. What only the operator knows, the answers to its requests, is in the status of the
+// NodeMaintenance.
 func (d *Drain) Status(now time.Time) (*DrainStatus, error) {
-	report, options, err := d.report(now)
-	if err != nil {
-		return nil, err
-	}
-	status := &DrainStatus{
-		TypeMeta: TypeMeta{APIVersion, "DrainStatus"}, Node: d.Node.Name, Total: report.Total, Alone: alone(&report), Pods: []DrainPod{},
-		Budgets: d.budgets(&report), Cordoned: orNone(d.cordoned()),
-	}
-	if m := d.Maintenance; m != nil {
+	status, m, options := &DrainStatus{
+		TypeMeta: TypeMeta{APIVersion, "DrainStatus"}, Node: d.Node.Name, Unschedulable: d.Node.Spec.Unschedulable, Pods: []DrainPod{},
+		Evict: []string{}, Blocked: []BlockedGroup{}, Cordoned: orNone(d.cordoned()),
+	}, d.Maintenance, drain.Options{}
+	if m != nil {
+		var err error
+		if options, err = plan.DrainOptions(m.Spec.Drain); err != nil {
+			return nil, err
+		}
 		status.Maintenance, status.Phase, status.Reason = NameOf(m), string(m.Status.Phase), m.Spec.Reason
 		if !Drained(m) {
 			status.Message = WaitsFor(m)
@@ -155,30 +128,21 @@ func (d *Drain) Status(now time.Time) (*DrainStatus, error) {
 	if status.Cordoned != nil && options.Deadline > 0 {
 		status.Deadline = new(status.Cordoned.Add(options.Deadline))
 	}
+	// Only the operator observes attached volumes.
+	options.Volumes = false
+	report := d.decide(options, now)
+	status.Budgets, status.Total, status.Alone, status.MayReturn = d.budgets(&report), report.Total, alone(&report), report.MayReturn
 	for _, left := range report.Remaining {
 		status.Pods = append(status.Pods, DrainPod{left.Namespace, left.Name, left.Reason, left.Detail, orNone(left.Until)})
 	}
-	return status, nil
-}
-
-// Plan returns the document of `plan --maintenance`.
-func (d *Drain) Plan(now time.Time) (*MaintenancePlan, error) {
-	report, _, err := d.report(now)
-	if err != nil {
-		return nil, err
-	}
-	document := &MaintenancePlan{
-		TypeMeta: TypeMeta{APIVersion, "MaintenancePlan"}, Node: d.Node.Name, Evict: []string{}, Blocked: []BlockedGroup{},
-		Budgets: d.budgets(&report), Total: report.Total, Alone: alone(&report), MayReturn: report.MayReturn,
-	}
 	for _, group := range report.Groups() {
 		if group.Reason == drain.Evicting {
-			document.Evict = append(document.Evict, group.Pods...)
-			continue
+			status.Evict = append(status.Evict, group.Pods...)
+		} else {
+			status.Blocked = append(status.Blocked, BlockedGroup{group.Reason, group.Detail, group.Pods})
 		}
-		document.Blocked = append(document.Blocked, BlockedGroup{group.Reason, group.Detail, group.Pods})
 	}
-	return document, nil
+	return status, nil
 }
 
 // budgets returns the budgets of the pods that still have to leave, by name.

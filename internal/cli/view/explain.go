@@ -148,7 +148,7 @@ func NewNodeExplanation(
 			out.MachineSet, out.Generation = item.Declaration.Key.Name, item.Declaration.Generation
 		}
 	}
-	live := nodeEntries(node)
+	live := plan.EntriesOf(node)
 	for _, kind := range ownership.Kinds {
 		declared := e.declared(kind)
 		keys := ownership.KeysOf(live[kind]).Union(ownership.KeysOf(declared)).Union(ownership.KeysOf(record.Released[kind]))

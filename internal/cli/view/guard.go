@@ -5,19 +5,16 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/drain"
-	"github.com/drover-io/drover/internal/members"
 	"github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/ownership"
 	"github.com/drover-io/drover/internal/rollout"
 )
 
-// maxGuardNames bounds each list of names of a NodeGuard.
-const maxGuardNames = 10
+// maxGuardEntries bounds each list of a NodeGuard.
+const maxGuardEntries = 10
 
 // NodeGuard is what the guard of taints with the effect NoExecute would do on a Node. The lists have at most ten entries each.
 type NodeGuard struct {
@@ -71,26 +68,19 @@ type GuardedNode struct {
 	atOnce bool
 }
 
-// GuardObjects are what the guard decides on.
-type GuardObjects struct {
-	// Pods are those of each Node.
-	Pods       map[string][]*corev1.Pod
-	Budgets    []*policyv1.PodDisruptionBudget
-	DaemonSets map[types.NamespacedName]bool
-}
-
 // guardedNodes returns the Nodes that are to be written and lack taints with the effect NoExecute, in the order of the waves.
 func guardedNodes(in *GroupInput, waves [][]rollout.Node) (guarded []GuardedNode) {
 	byName := make(map[string]*corev1.Node, len(in.Nodes))
 	for i := range in.Nodes {
 		byName[in.Nodes[i].Node.Name] = in.Nodes[i].Node
 	}
+	atOnce := plan.NoExecuteOf(in.Group.NodeGroup).Policy == v1alpha1.NoExecuteAllow
 	for number, wave := range waves {
 		for i := range wave {
 			metadata := &wave[i].Metadata
-			next := GuardedNode{Node: byName[wave[i].Name], taints: metadata.Guarded, wave: number}
-			if allowsNoExecute(in.Group.NodeGroup) {
-				next.taints, next.atOnce = noExecuteOf(&metadata.Change), true
+			next := GuardedNode{Node: byName[wave[i].Name], taints: metadata.Guarded, wave: number, atOnce: atOnce}
+			if atOnce {
+				next.taints = noExecuteOf(&metadata.Change)
 			}
 			if metadata.Change.Write && len(next.taints) > 0 {
 				guarded = append(guarded, next)
@@ -98,12 +88,6 @@ func guardedNodes(in *GroupInput, waves [][]rollout.Node) (guarded []GuardedNode
 		}
 	}
 	return guarded
-}
-
-// allowsNoExecute reports whether a group has Kubernetes delete the Pods that do not tolerate its taints.
-func allowsNoExecute(group *v1alpha1.NodeGroup) bool {
-	settings := plan.NoExecuteOf(group)
-	return settings.Policy == v1alpha1.NoExecuteAllow
 }
 
 // noExecuteOf returns the IDs of the taints with the effect NoExecute that a change sets.
@@ -114,27 +98,27 @@ func noExecuteOf(change *plan.Change) []string {
 	})
 }
 
-// AddGuards adds what the guard would do on each Node, as the operator decides it.
-func (p *NodeGroupPlan) AddGuards(group *members.Group, guarded []GuardedNode, objects *GuardObjects, now time.Time) {
+// AddGuards adds what the guard would do on each Node, as the operator decides it. drainOf returns a Node with what decides about its drain.
+func (p *NodeGroupPlan) AddGuards(drainOf func(*corev1.Node) *Drain, now time.Time) {
+	group := p.Consequences.group
 	settings, counted := plan.NoExecuteOf(group.NodeGroup), map[int]int{}
-	for _, node := range guarded {
-		d := &Drain{Node: node.Node, Pods: objects.Pods[node.Node.Name], Budgets: objects.Budgets, DaemonSets: objects.DaemonSets}
+	for i := range p.Consequences.Guarded {
+		node := &p.Consequences.Guarded[i]
+		d, held := drainOf(node.Node), ""
 		report := d.decide(plan.GuardOptions(&settings, group.Declaration.GuardedTaints(node.taints)), now)
 		if len(report.Remaining)+len(report.Lost) == 0 {
 			continue
 		}
-		if node.atOnce {
-			p.addGuard(d.guardAtOnce(node.taints, &report), &report)
-			continue
+		if !node.atOnce {
+			held = plan.HeldBack(&settings, &report, func(pods, limit int) int {
+				all := counted[node.wave] + pods
+				if all <= limit {
+					counted[node.wave] = all
+				}
+				return all
+			})
 		}
-		held := plan.HeldBack(&settings, &report, func(pods, limit int) int {
-			all := counted[node.wave] + pods
-			if all <= limit {
-				counted[node.wave] = all
-			}
-			return all
-		})
-		p.addGuard(d.guard(node.taints, &report, held), &report)
+		p.addGuard(d.guard(node, &report, held), &report)
 	}
 	if p.NoExecute != nil && settings.OnTimeout == v1alpha1.TimeoutProceed && !p.NoExecute.AtOnce {
 		p.NoExecute.Timeout = plan.GuardTimeout(&settings).String()
@@ -156,32 +140,24 @@ func (p *NodeGroupPlan) addGuard(guard NodeGuard, report *drain.Report) {
 	}
 }
 
-// guardAtOnce returns what happens on a Node that gets its taints at once.
-func (d *Drain) guardAtOnce(taints []string, report *drain.Report) NodeGuard {
-	names := make([]string, len(report.Remaining))
-	for i := range report.Remaining {
-		names[i] = report.Remaining[i].Namespace + "/" + report.Remaining[i].Name
-	}
-	return NodeGuard{
-		Node: d.Node.Name, Taints: taints, AtOnce: true, Pods: len(names), Deleted: firstNames(names),
-		LostPods: len(report.Lost), Lost: firstNames(report.Lost),
-	}
-}
-
-// guard returns what the guard would do on a Node.
-func (d *Drain) guard(taints []string, report *drain.Report, held string) NodeGuard {
-	budgets := d.budgets(report)
+// guard returns what the guard would do on a Node, or what happens there without it.
+func (d *Drain) guard(node *GuardedNode, report *drain.Report, held string) NodeGuard {
 	out := NodeGuard{
-		Node: d.Node.Name, Taints: taints, Held: held, Pods: len(report.Remaining), Budgets: budgets[:min(len(budgets), maxGuardNames)],
-		LostPods: len(report.Lost), Lost: firstNames(report.Lost),
+		Node: d.Node.Name, Taints: node.taints, AtOnce: node.atOnce, Held: held, Pods: len(report.Remaining),
+		LostPods: len(report.Lost), Lost: first(report.Lost),
 	}
-	groups := report.Groups()
-	for _, group := range groups[:min(len(groups), maxGuardNames)] {
-		out.Leaving = append(out.Leaving, LeavingGroup{group.Reason, group.Detail, len(group.Pods), firstNames(group.Pods)})
+	if node.atOnce {
+		for _, pod := range first(report.Remaining) {
+			out.Deleted = append(out.Deleted, pod.Namespace+"/"+pod.Name)
+		}
+		return out
+	}
+	out.Budgets = first(d.budgets(report))
+	for _, group := range first(report.Groups()) {
+		out.Leaving = append(out.Leaving, LeavingGroup{group.Reason, group.Detail, len(group.Pods), first(group.Pods)})
 	}
 	return out
 }
 
-func firstNames(names []string) []string {
-	return slices.Clone(names[:min(len(names), maxGuardNames)])
-}
+// first bounds a list.
+func first[T any](all []T) []T { return slices.Clone(all[:min(len(all), maxGuardEntries)]) }

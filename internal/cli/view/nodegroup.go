@@ -2,13 +2,12 @@ package view
 
 import (
 	"cmp"
-	"encoding/json"
-	"fmt"
 	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/members"
@@ -17,22 +16,6 @@ import (
 	"github.com/drover-io/drover/internal/ownership"
 	"github.com/drover-io/drover/internal/rollout"
 )
-
-// NodeGroupPlanList is what `plan nodegroup/NAME` shows.
-type NodeGroupPlanList struct {
-	TypeMeta
-	Items []*NodeGroupPlan `json:"items"`
-}
-
-// NewNodeGroupPlanList returns the document of `plan nodegroup/NAME`.
-func NewNodeGroupPlanList() *NodeGroupPlanList {
-	return &NodeGroupPlanList{TypeMeta: TypeMeta{APIVersion, "NodeGroupPlanList"}, Items: []*NodeGroupPlan{}}
-}
-
-// Changes reports whether anything would change.
-func (l *NodeGroupPlanList) Changes() bool {
-	return slices.ContainsFunc(l.Items, func(item *NodeGroupPlan) bool { return item.Summary.ToWrite+item.Summary.ToReplace > 0 })
-}
 
 // NodeGroupPlan is what would change for one NodeGroup.
 type NodeGroupPlan struct {
@@ -51,7 +34,7 @@ type NodeGroupPlan struct {
 	Waves []Wave `json:"waves"`
 	Wave  int    `json:"wave"`
 	// Changes are the Nodes with changes or problems; those with equal ones are together.
-	Changes []NodeChanges `json:"changes"`
+	Changes []Group `json:"changes"`
 	// Disruption is what spec.disruption allows now; nil without it.
 	Disruption *GroupDisruption `json:"disruption,omitempty"`
 	// LabelUses are Pods and PersistentVolumes that require labels which would change.
@@ -64,7 +47,9 @@ type NodeGroupPlan struct {
 	Replacement *ReplacementPlan `json:"replacement,omitempty"`
 	// AutoscaledSets are autoscaled MachineSets whose templates lack what the group declares.
 	AutoscaledSets []AutoscaledSets `json:"autoscaledSets,omitempty"`
-	Summary        GroupSummary     `json:"summary"`
+	Summary        Summary          `json:"summary"`
+	// Consequences is what may have to be looked up to complete the plan.
+	Consequences Consequences `json:"-"`
 }
 
 // Wave is the Nodes that are changed at once.
@@ -72,20 +57,6 @@ type Wave struct {
 	Nodes []string `json:"nodes"`
 	// ToWrite is how many of them would change.
 	ToWrite int `json:"toWrite"`
-}
-
-// NodeChanges is Nodes with the same changes and problems.
-type NodeChanges struct {
-	State  plan.State `json:"state"`
-	Reason string     `json:"reason,omitempty"`
-	// Drift reports whether the Nodes were as declared before and another writer changed them, Released whether they have left the group.
-	Drift    bool `json:"drift,omitempty"`
-	Released bool `json:"released,omitempty"`
-	// ReleaseDelay is how long a Node has been out of the group when it is released; nil where that is at once.
-	ReleaseDelay *metav1.Duration `json:"releaseDelay,omitempty"`
-	Nodes        []string         `json:"nodes"`
-	Changes      []Change         `json:"changes"`
-	Problems     []plan.Problem   `json:"problems,omitempty"`
 }
 
 // LabelUse is a label of Nodes that something requires and that would change.
@@ -97,21 +68,6 @@ type LabelUse struct {
 	Volumes []string `json:"volumes,omitempty"`
 	// Confirm reports whether the roll-out waits until a user confirms that the label goes.
 	Confirm bool `json:"confirm,omitempty"`
-}
-
-// GroupSummary counts Nodes by state. The states add up to Nodes. Released are Nodes that have left the group and still have something of it.
-type GroupSummary struct {
-	Nodes    int `json:"nodes"`
-	Synced   int `json:"synced"`
-	Pending  int `json:"pending"`
-	Conflict int `json:"conflict"`
-	Refused  int `json:"refused"`
-	Held     int `json:"held"`
-	Released int `json:"released"`
-	// ToWrite are the Nodes that need a patch, those of Released among them.
-	ToWrite int `json:"toWrite"`
-	// ToReplace are the Machines that would be replaced.
-	ToReplace int `json:"toReplace,omitempty"`
 }
 
 // GroupInput is what NewNodeGroupPlan depends on.
@@ -127,9 +83,9 @@ type GroupInput struct {
 	Now       time.Time
 }
 
-// Consequences are what a plan means for others than the Nodes, which may have to be looked up.
+// Consequences are what a plan means for others than the Nodes.
 type Consequences struct {
-	Group *members.Group
+	group *members.Group
 	// Labels are what would become of the labels of its Nodes. Unconfirmed are, by Node, those that no user has confirmed to go.
 	Labels      []rollout.LabelChange
 	Unconfirmed map[string][]string
@@ -138,25 +94,30 @@ type Consequences struct {
 }
 
 // NewNodeGroupPlan returns what would change for a NodeGroup, as the operator decides it.
-func NewNodeGroupPlan(in *GroupInput) (*NodeGroupPlan, Consequences) {
+func NewNodeGroupPlan(in *GroupInput) *NodeGroupPlan {
 	decided := members.PlanInput(in.Group, in.Nodes, in.Now, func(assignment *members.Assignment) plan.GroupDecision {
 		return plan.DecideGroup(finally(assignment.Input(in.Protected, in.Now)))
 	})
 	decision := groupplan.Decide(decided)
-	spec := &in.Group.Spec
+	spec, waves, c := &in.Group.Spec, decided.Rollout().Waves(), decision.Counts
 	out := &NodeGroupPlan{
 		Name: in.Group.Name, Generation: in.Group.Generation, Suspended: spec.Suspend, DryRun: spec.DryRun, Problems: in.Group.Declaration.Problems,
-		Waves: []Wave{}, Wave: decision.Wave, Changes: []NodeChanges{}, Disruption: disruptionOf(in),
-		Replacement: NewReplacementPlan(in), AutoscaledSets: autoscaledSets(in),
+		Waves: []Wave{}, Wave: decision.Wave, Disruption: disruptionOf(in), Replacement: NewReplacementPlan(in), AutoscaledSets: autoscaledSets(in),
+		Summary: Summary{
+			Nodes: int(c.Nodes), Synced: int(c.Synced), Pending: int(c.Pending), Conflict: int(c.Conflicts), Refused: int(c.Refused), Held: int(c.Held),
+			Released: len(decided.Released),
+		},
+		Consequences: Consequences{
+			group: in.Group, Labels: decided.Rollout().LabelChanges(), Unconfirmed: decided.Rollout().UnconfirmedLabels(), Guarded: guardedNodes(in, waves),
+		},
 	}
+	out.Summary.ToReplace = out.Replacement.count()
 	for _, condition := range decision.Conditions {
-		invalid, overlaps := condition.Reason == groupplan.ReasonInvalidSelector, condition.Reason == groupplan.ReasonOverlapping
-		if invalid || overlaps {
+		if condition.Reason == groupplan.ReasonInvalidSelector || condition.Reason == groupplan.ReasonOverlapping {
 			out.Notes = append(out.Notes, condition.Message)
 		}
 	}
 	var names []string
-	waves := decided.Rollout().Waves()
 	for _, wave := range waves {
 		shown := Wave{Nodes: []string{}}
 		for i := range wave {
@@ -166,31 +127,11 @@ func NewNodeGroupPlan(in *GroupInput) (*NodeGroupPlan, Consequences) {
 		out.Waves, names = append(out.Waves, shown), append(names, shown.Nodes...)
 	}
 	if in.Before != nil {
-		out.Joining, out.Leaving = without(names, in.Before), without(in.Before, names)
+		before, after := sets.New(in.Before...), sets.New(names...)
+		out.Joining, out.Leaving = sets.List(after.Difference(before)), sets.List(before.Difference(after))
 	}
 	out.addNodes(in.Nodes, decided)
-	c := decision.Counts
-	out.Summary = GroupSummary{
-		Nodes: int(c.Nodes), Synced: int(c.Synced), Pending: int(c.Pending), Conflict: int(c.Conflicts), Refused: int(c.Refused), Held: int(c.Held),
-		Released: len(decided.Released), ToWrite: out.Summary.ToWrite,
-		ToReplace: out.Replacement.count(),
-	}
-	return out, Consequences{
-		Group: in.Group, Labels: decided.Rollout().LabelChanges(), Unconfirmed: decided.Rollout().UnconfirmedLabels(), Guarded: guardedNodes(in, waves),
-	}
-}
-
-// without returns the names of the first list that are not in the second, sorted.
-func without(names, others []string) []string {
-	slices.Sort(others)
-	var left []string
-	for _, name := range names {
-		if _, found := slices.BinarySearch(others, name); !found {
-			left = append(left, name)
-		}
-	}
-	slices.Sort(left)
-	return left
+	return out
 }
 
 // addNodes adds the changes of all Nodes.
@@ -199,51 +140,31 @@ func (p *NodeGroupPlan) addNodes(nodes []members.Assignment, decided *groupplan.
 	for i := range nodes {
 		byName[nodes[i].Node.Name] = nodes[i].Node
 	}
-	index, ending := map[string]int{}, decided.Group.DeletionTimestamp != nil
-	add := func(list []rollout.Node, released bool) {
-		for i := range list {
-			changes := NodeChanges{Released: released}
-			if delay := rollout.ReleaseDelay(decided.Group.Spec.Rollout); released && !list[i].Taken && !ending && delay > 0 {
-				changes.ReleaseDelay = &metav1.Duration{Duration: delay}
-			}
-			p.addNode(index, byName[list[i].Name], &list[i].Metadata, changes)
+	all := grouping{known: p.Problems}
+	delay, ending := rollout.ReleaseDelay(decided.Group.Spec.Rollout), decided.Group.DeletionTimestamp != nil
+	add := func(node *rollout.Node, released bool) {
+		decision := &node.Metadata
+		group := Group{
+			State: decision.State, Reason: decision.Reason, Drift: decision.Drift, Released: released, Problems: decision.Problems,
+			Changes: changesForGroup(byName[node.Name], decision.Change),
 		}
+		if released && !node.Taken && !ending && delay > 0 {
+			group.ReleaseDelay = &metav1.Duration{Duration: delay}
+		}
+		p.Summary.ToWrite += one(decision.Change.Write)
+		all.add(group, "", node.Name)
 	}
-	add(decided.Nodes, false)
-	add(decided.Released, true)
-	slices.SortStableFunc(p.Changes, func(a, b NodeChanges) int {
-		return cmp.Or(min(len(b.Changes), 1)-min(len(a.Changes), 1), len(b.Nodes)-len(a.Nodes))
-	})
+	for i := range decided.Nodes {
+		add(&decided.Nodes[i], false)
+	}
+	for i := range decided.Released {
+		add(&decided.Released[i], true)
+	}
+	p.Changes, p.Summary.NodeWrites = all.sorted(), p.Summary.ToWrite
 }
 
-// addNode adds the changes of one Node to those that are equal. changes say whether, and when, the Node is released.
-func (p *NodeGroupPlan) addNode(index map[string]int, node *corev1.Node, decision *plan.GroupDecision, changes NodeChanges) {
-	changes.State, changes.Reason, changes.Drift = decision.State, decision.Reason, decision.Drift
-	changes.Nodes, changes.Changes = []string{}, append([]Change{}, changesForGroup(node, decision.Change)...)
-	for _, problem := range decision.Problems {
-		if !slices.Contains(p.Problems, problem) {
-			changes.Problems = append(changes.Problems, problem)
-		}
-	}
-	p.Summary.ToWrite += one(decision.Change.Write)
-	quiet := changes.State == plan.Synced || changes.State == plan.RefusedState
-	if len(changes.Changes) == 0 && len(changes.Problems) == 0 && (quiet || changes.Released) {
-		return
-	}
-	signature, err := json.Marshal(changes)
-	if err != nil {
-		panic(fmt.Sprintf("changes of strings and booleans do not marshal: %v", err))
-	}
-	at, found := index[string(signature)]
-	if !found {
-		at = len(p.Changes)
-		index[string(signature)], p.Changes = at, append(p.Changes, changes)
-	}
-	p.Changes[at].Nodes = append(p.Changes[at].Nodes, node.Name)
-}
-
-// AddLabelUses adds what requires the labels that would change. unconfirmed are, by Node, the labels that no user has confirmed to go.
-func (p *NodeGroupPlan) AddLabelUses(uses []rollout.LabelUse, unconfirmed map[string][]string) {
+// AddLabelUses adds what requires the labels that would change.
+func (p *NodeGroupPlan) AddLabelUses(uses []rollout.LabelUse) {
 	for i := range uses {
 		use := &uses[i]
 		for _, key := range use.Keys {
@@ -252,7 +173,7 @@ func (p *NodeGroupPlan) AddLabelUses(uses []rollout.LabelUse, unconfirmed map[st
 				at, p.LabelUses = len(p.LabelUses), append(p.LabelUses, LabelUse{Label: key, Nodes: []string{}})
 			}
 			p.LabelUses[at].add(use)
-			p.LabelUses[at].Confirm = p.LabelUses[at].Confirm || slices.Contains(unconfirmed[use.Node], key)
+			p.LabelUses[at].Confirm = p.LabelUses[at].Confirm || slices.Contains(p.Consequences.Unconfirmed[use.Node], key)
 		}
 	}
 	slices.SortFunc(p.LabelUses, func(a, b LabelUse) int { return cmp.Compare(a.Label, b.Label) })

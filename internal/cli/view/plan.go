@@ -7,20 +7,28 @@ import (
 	"slices"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/ownership"
 )
 
-// PlanList is what `plan` shows: what would change, by MachineSet.
+// PlanList is what `plan` shows: what would change, by MachineSet and by NodeGroup.
 type PlanList struct {
 	TypeMeta
 	Items []MachineSetPlan `json:"items"`
-	// NodeGroups are there unless MachineSets or files were named.
+	// NodeGroups are there unless only MachineSets were named.
 	NodeGroups []*NodeGroupPlan `json:"nodeGroups,omitempty"`
 	// Notes are problems of whole objects.
-	Notes   []string `json:"notes,omitempty"`
-	Summary Summary  `json:"summary"`
+	Notes []string `json:"notes,omitempty"`
+	// Summary is that of the MachineSets.
+	Summary Summary `json:"summary"`
+}
+
+// NodeGroupPlanList is what `plan` shows if only NodeGroups were named.
+type NodeGroupPlanList struct {
+	TypeMeta
+	Items []*NodeGroupPlan `json:"items"`
 }
 
 // MachineSet is a MachineSet with its Machines. Machines without a MachineSet are in one without a name.
@@ -44,20 +52,23 @@ type MachineSetPlan struct {
 	Replacement *ReplacementPlan `json:"replacement,omitempty"`
 }
 
-// Group is Machines with the same changes and problems.
+// Group is Machines, or Nodes of a NodeGroup, with the same changes and problems.
 type Group struct {
 	State  plan.State `json:"state"`
 	Reason string     `json:"reason,omitempty"`
-	// Drift reports whether the Nodes were as declared before and another writer changed them.
-	Drift bool `json:"drift,omitempty"`
-	// Nodes and Machines are names in the same order. Machines may be more: those without a Node.
+	// Drift reports whether the Nodes were as declared before and another writer changed them, Released whether they have left the NodeGroup.
+	Drift    bool `json:"drift,omitempty"`
+	Released bool `json:"released,omitempty"`
+	// ReleaseDelay is how long a Node has been out of the NodeGroup when it is released; nil where that is at once.
+	ReleaseDelay *metav1.Duration `json:"releaseDelay,omitempty"`
+	// Nodes and Machines are names in the same order. Machines may be more: those without a Node. The plan of a NodeGroup has none.
 	Nodes    []string       `json:"nodes"`
-	Machines []string       `json:"machines"`
+	Machines []string       `json:"machines,omitempty"`
 	Changes  []Change       `json:"changes"`
 	Problems []plan.Problem `json:"problems,omitempty"`
 }
 
-// Summary counts Machines by state, and writes. The states add up to Machines.
+// Summary counts Machines by state, or the Nodes of a NodeGroup. The states add up to them.
 type Summary struct {
 	Machines int `json:"machines"`
 	Nodes    int `json:"nodes"`
@@ -66,9 +77,10 @@ type Summary struct {
 	Conflict int `json:"conflict"`
 	Refused  int `json:"refused"`
 	Held     int `json:"held"`
-	// Paused are those of Held that a user has paused.
-	Paused int `json:"paused"`
-	// ToWrite are the Machines of any state that need a write; MachineWrites and NodeWrites are the patches.
+	// Paused are those of Held that a user has paused, and Released the Nodes that have left the NodeGroup and still have something of it.
+	Paused   int `json:"paused"`
+	Released int `json:"released"`
+	// ToWrite are the Machines or Nodes of any state, and of Released, that need a write; MachineWrites and NodeWrites are the patches.
 	ToWrite       int `json:"toWrite"`
 	MachineWrites int `json:"machineWrites"`
 	NodeWrites    int `json:"nodeWrites"`
@@ -76,118 +88,112 @@ type Summary struct {
 	ToReplace int `json:"toReplace,omitempty"`
 }
 
+// Changes reports whether anything would change.
+func (s *Summary) Changes() bool { return s.ToWrite+s.ToReplace > 0 }
+
 // NewPlanList returns the document of `plan`.
-func NewPlanList(survey plan.Survey) PlanList {
-	list := PlanList{TypeMeta: TypeMeta{APIVersion, "PlanList"}, Items: []MachineSetPlan{}, Notes: survey.Notes}
-	for _, members := range byMachineSet(survey) {
-		set := newMachineSetPlan(members)
-		for _, item := range members.items {
+func NewPlanList(survey plan.Survey) *PlanList {
+	list := &PlanList{TypeMeta: TypeMeta{APIVersion, "PlanList"}, Items: []MachineSetPlan{}, Notes: survey.Notes}
+	eachMachineSet(survey, func(declaration *plan.Declaration, set MachineSet, items []*plan.Item) {
+		all := grouping{known: set.Problems}
+		for _, item := range items {
 			list.Summary.count(item)
+			node, decision := "", &item.Decision
+			if item.Node != nil {
+				node = item.Node.Name
+			}
+			all.add(Group{
+				State: decision.State, Reason: reasonOf(item), Drift: decision.Drift, Changes: changesOf(item), Problems: decision.Problems,
+			}, item.Machine.Name, node)
 		}
 		// Machines without a MachineSet are shown only if there is something to say about them.
-		if members.set != nil || len(set.Groups) > 0 {
-			list.Items = append(list.Items, set)
+		if declaration != nil || len(all.groups) > 0 {
+			list.Items = append(list.Items, MachineSetPlan{MachineSet: set, Groups: all.sorted()})
 		}
-	}
+	})
 	return list
 }
 
 // Changes reports whether anything would change.
 func (l *PlanList) Changes() bool {
-	return l.Summary.ToWrite+l.Summary.ToReplace > 0 || (&NodeGroupPlanList{Items: l.NodeGroups}).Changes()
+	return l.Summary.Changes() || slices.ContainsFunc(l.NodeGroups, func(group *NodeGroupPlan) bool { return group.Summary.Changes() })
 }
 
 // AddReplacement adds to a MachineSet of the list what its NodeGroup would replace. The Machines may be those of other MachineSets as well.
-func (l *PlanList) AddReplacement(set *machinev1beta1.MachineSet, machines []*machinev1beta1.Machine, of *ReplacementPlan) {
-	for i := range l.Items {
-		if item := &l.Items[i]; of != nil && item.Namespace == set.Namespace && item.Name == set.Name {
-			item.Replacement = of.of(set, machines)
-			item.Summary.ToReplace = item.Replacement.count()
-			l.Summary.ToReplace += item.Summary.ToReplace
-		}
-	}
+func (l *PlanList) AddReplacement(item *MachineSetPlan, set *machinev1beta1.MachineSet, machines []*machinev1beta1.Machine, of *ReplacementPlan) {
+	item.Replacement = of.of(set, machines)
+	item.Summary.ToReplace = item.Replacement.count()
+	l.Summary.ToReplace += item.Summary.ToReplace
 }
 
-// machinesOfSet are the Machines of one MachineSet; set is nil for those without one.
-type machinesOfSet struct {
-	set   *plan.Declaration
-	items []*plan.Item
-}
-
-// byMachineSet returns the Machines of each MachineSet, in the order of the survey, and last those without one, if there are any.
-func byMachineSet(survey plan.Survey) []machinesOfSet {
-	all := make([]machinesOfSet, 0, len(survey.Declarations)+1)
-	index := make(map[*plan.Declaration]int, len(survey.Declarations))
-	for _, set := range survey.Declarations {
-		index[set] = len(all)
-		all = append(all, machinesOfSet{set: set})
-	}
-	var others machinesOfSet
+// eachMachineSet calls visit with each MachineSet of a survey and its Machines. Machines without one come last; their declaration is nil.
+func eachMachineSet(survey plan.Survey, visit func(declaration *plan.Declaration, set MachineSet, items []*plan.Item)) {
+	items := make(map[*plan.Declaration][]*plan.Item, len(survey.Declarations))
 	for i := range survey.Items {
 		item := &survey.Items[i]
-		if item.Declaration == nil {
-			others.items = append(others.items, item)
-			continue
+		items[item.Declaration] = append(items[item.Declaration], item)
+	}
+	declarations := slices.Clone(survey.Declarations)
+	if len(items[nil]) > 0 {
+		declarations = append(declarations, nil)
+	}
+	for _, d := range declarations {
+		var set MachineSet
+		if d != nil {
+			set = MachineSet{
+				Namespace: d.Key.Namespace, Name: d.Key.Name, Generation: d.Generation, Policy: d.Policy, Paused: d.Paused, Problems: d.Problems,
+			}
 		}
-		at := index[item.Declaration]
-		all[at].items = append(all[at].items, item)
+		for _, item := range items[d] {
+			set.Summary.count(item)
+		}
+		visit(d, set, items[d])
 	}
-	if len(others.items) > 0 {
-		all = append(all, others)
-	}
-	return all
 }
 
-func newMachineSet(members machinesOfSet) MachineSet {
-	var out MachineSet
-	if set := members.set; set != nil {
-		out = MachineSet{
-			Namespace: set.Key.Namespace, Name: set.Key.Name, Generation: set.Generation, Policy: set.Policy, Paused: set.Paused, Problems: set.Problems,
-		}
-	}
-	for _, item := range members.items {
-		out.Summary.count(item)
-	}
-	return out
+// grouping puts Machines and Nodes with the same changes and problems into one group. It does not repeat the known problems.
+type grouping struct {
+	known  []plan.Problem
+	groups []Group
+	index  map[string]int
 }
 
-func newMachineSetPlan(members machinesOfSet) MachineSetPlan {
-	out := MachineSetPlan{MachineSet: newMachineSet(members), Groups: []Group{}}
-	index := map[string]int{}
-	for _, item := range members.items {
-		group := newGroup(item, out.Problems)
-		if len(group.Changes) == 0 && len(group.Problems) == 0 && (group.State == plan.Synced || group.State == plan.RefusedState) {
-			continue
-		}
-		signature := group.signature()
-		at, found := index[signature]
-		if !found {
-			at = len(out.Groups)
-			index[signature] = at
-			out.Groups = append(out.Groups, group)
-		}
-		out.Groups[at].add(item)
+// add adds a Machine and its Node, or one of them, unless there is nothing to say about them.
+func (g *grouping) add(group Group, machine, node string) {
+	group.Nodes, group.Changes = []string{}, append([]Change{}, group.Changes...)
+	group.Problems = slices.DeleteFunc(slices.Clone(group.Problems), func(problem plan.Problem) bool { return slices.Contains(g.known, problem) })
+	settled := group.State == plan.Synced || group.State == plan.RefusedState || group.Released
+	if len(group.Changes)+len(group.Problems) == 0 && settled {
+		return
 	}
-	// Changes come before mere problems, and large groups before small ones.
-	slices.SortStableFunc(out.Groups, func(a, b Group) int {
-		return cmp.Or(min(len(b.Changes), 1)-min(len(a.Changes), 1), len(b.Machines)-len(a.Machines))
+	signature, err := json.Marshal(group)
+	if err != nil {
+		panic(fmt.Sprintf("a group of strings and booleans does not marshal: %v", err))
+	}
+	at, found := g.index[string(signature)]
+	if !found {
+		if g.index == nil {
+			g.index = map[string]int{}
+		}
+		at = len(g.groups)
+		g.index[string(signature)], g.groups = at, append(g.groups, group)
+	}
+	equal := &g.groups[at]
+	if machine != "" {
+		equal.Machines = append(equal.Machines, machine)
+	}
+	if node != "" {
+		equal.Nodes = append(equal.Nodes, node)
+	}
+}
+
+// sorted returns the groups: those with changes before those with mere problems, and large ones before small ones.
+func (g *grouping) sorted() []Group {
+	size := func(group Group) int { return max(len(group.Machines), len(group.Nodes)) }
+	slices.SortStableFunc(g.groups, func(a, b Group) int {
+		return cmp.Or(min(len(b.Changes), 1)-min(len(a.Changes), 1), size(b)-size(a))
 	})
-	return out
-}
-
-// newGroup returns the group of a Machine, still without its name. Problems of the MachineSet are not repeated.
-func newGroup(item *plan.Item, ofSet []plan.Problem) Group {
-	decision := item.Decision
-	group := Group{
-		State: decision.State, Reason: reasonOf(item), Drift: decision.Drift,
-		Nodes: []string{}, Machines: []string{}, Changes: append([]Change{}, changesOf(item)...),
-	}
-	for _, problem := range decision.Problems {
-		if !slices.Contains(ofSet, problem) {
-			group.Problems = append(group.Problems, problem)
-		}
-	}
-	return group
+	return append([]Group{}, g.groups...)
 }
 
 // reasonOf says why a Machine is held or pending, with the reason that a user gave for a pause.
@@ -196,22 +202,6 @@ func reasonOf(item *plan.Item) string {
 		return item.Decision.Reason
 	}
 	return item.Decision.Reason + ": " + item.PausedReason
-}
-
-// signature is equal for Machines of one group.
-func (g Group) signature() string {
-	text, err := json.Marshal(g)
-	if err != nil {
-		panic(fmt.Sprintf("a group of strings and booleans does not marshal: %v", err))
-	}
-	return string(text)
-}
-
-func (g *Group) add(item *plan.Item) {
-	g.Machines = append(g.Machines, item.Machine.Name)
-	if item.Node != nil {
-		g.Nodes = append(g.Nodes, item.Node.Name)
-	}
 }
 
 func (s *Summary) count(item *plan.Item) {

@@ -41,15 +41,6 @@ type GroupMachines struct {
 	Nodes    map[string]*corev1.Node
 }
 
-// NodesByName returns Nodes by their names.
-func NodesByName(nodes []*corev1.Node) map[string]*corev1.Node {
-	byName := make(map[string]*corev1.Node, len(nodes))
-	for _, node := range nodes {
-		byName[node.Name] = node
-	}
-	return byName
-}
-
 // HasOutdated reports whether one of the Machines of a MachineSet does not match its template.
 func HasOutdated(set *machinev1beta1.MachineSet, machines []*machinev1beta1.Machine) bool {
 	return slices.ContainsFunc(machinesOf(set, machines), machineapi.TemplateOf(set).Outdates)
@@ -144,6 +135,9 @@ func (r *ReplacementPlan) count() int {
 
 // of returns the part of the plan about the Machines of one MachineSet; nil if there is none.
 func (r *ReplacementPlan) of(set *machinev1beta1.MachineSet, machines []*machinev1beta1.Machine) *ReplacementPlan {
+	if r == nil {
+		return nil
+	}
 	names := map[string]bool{}
 	for _, machine := range machinesOf(set, machines) {
 		names[machine.Name] = true

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/drover-io/drover/internal/metadata/plan"
@@ -28,31 +29,31 @@ type MachineSetStatus struct {
 	Declared map[ownership.Kind]int `json:"declared,omitempty"`
 }
 
-// NewStatusList returns the document of `status`. The survey is of the objects.
-func NewStatusList(objects plan.Objects, survey plan.Survey) StatusList {
-	created := make(map[types.NamespacedName]time.Time, len(objects.Sets))
-	for _, set := range objects.Sets {
+// NewStatusList returns the document of `status`. The survey is of the MachineSets.
+func NewStatusList(sets []*machinev1beta1.MachineSet, survey plan.Survey) *StatusList {
+	created := make(map[types.NamespacedName]time.Time, len(sets))
+	for _, set := range sets {
 		created[types.NamespacedName{Namespace: set.Namespace, Name: set.Name}] = set.CreationTimestamp.Time
 	}
-	list := StatusList{TypeMeta: TypeMeta{APIVersion, "MachineSetStatusList"}, Items: []MachineSetStatus{}, Notes: survey.Notes}
-	for _, members := range byMachineSet(survey) {
-		status := MachineSetStatus{MachineSet: newMachineSet(members)}
-		if set := members.set; set != nil {
-			status.Created, status.Declared = new(created[set.Key]), map[ownership.Kind]int{}
+	list := &StatusList{TypeMeta: TypeMeta{APIVersion, "MachineSetStatusList"}, Items: []MachineSetStatus{}, Notes: survey.Notes}
+	eachMachineSet(survey, func(declaration *plan.Declaration, set MachineSet, _ []*plan.Item) {
+		status := MachineSetStatus{MachineSet: set}
+		if declaration != nil {
+			status.Created, status.Declared = new(created[declaration.Key]), map[ownership.Kind]int{}
 			for _, kind := range ownership.Kinds {
-				status.Declared[kind] = len(set.Desired[kind])
+				status.Declared[kind] = len(declaration.Desired[kind])
 			}
 		}
 		list.Items = append(list.Items, status)
-	}
+	})
 	return list
 }
 
 // Unfinished counts the Machines that need a write or have no Node yet.
-func (s MachineSetStatus) Unfinished() int { return max(s.Summary.Pending, s.Summary.ToWrite) }
+func (s *MachineSetStatus) Unfinished() int { return max(s.Summary.Pending, s.Summary.ToWrite) }
 
 // Unfinished counts the Nodes of the group that are still to be written; at least one if its roll-out goes on.
-func (s NodeGroupStatus) Unfinished() int {
+func (s *NodeGroupStatus) Unfinished() int {
 	if s.Rollout.Done || s.Rollout.Failed {
 		return 0
 	}
@@ -60,10 +61,10 @@ func (s NodeGroupStatus) Unfinished() int {
 }
 
 // Unfinished counts the Machines and Nodes of all MachineSets and NodeGroups that are unfinished.
-func (l StatusList) Unfinished() int {
+func (l *StatusList) Unfinished() int {
 	number := 0
-	for _, set := range l.Items {
-		number += set.Unfinished()
+	for i := range l.Items {
+		number += l.Items[i].Unfinished()
 	}
 	for i := range l.NodeGroups {
 		number += l.NodeGroups[i].Unfinished()
@@ -72,8 +73,9 @@ func (l StatusList) Unfinished() int {
 }
 
 // Pending says which MachineSets and NodeGroups are unfinished.
-func (l StatusList) Pending() (parts []string) {
-	for _, set := range l.Items {
+func (l *StatusList) Pending() (parts []string) {
+	for i := range l.Items {
+		set := &l.Items[i]
 		if number := set.Unfinished(); number > 0 {
 			parts = append(parts, fmt.Sprintf("MachineSet %s has %d of %d Machines pending", cmp.Or(set.Name, "<none>"), number, set.Summary.Machines))
 		}
@@ -87,7 +89,7 @@ func (l StatusList) Pending() (parts []string) {
 }
 
 // Failed says which MachineSets and NodeGroups are finished, but not as they are declared.
-func (l StatusList) Failed() (parts []string) {
+func (l *StatusList) Failed() (parts []string) {
 	for i := range l.Items {
 		if rollout := RolloutOfMachineSet(&l.Items[i], nil); rollout.Failed {
 			parts = append(parts, rollout.Message)

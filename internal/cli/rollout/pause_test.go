@@ -1,15 +1,17 @@
-package pause
+package rollout
 
 import (
-	"maps"
-	"strings"
+	"reflect"
 	"testing"
+	"time"
 
-	"github.com/drover-io/drover/internal/cli/cmdutil"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/drover-io/drover/internal/metadata/plan"
 )
 
-func TestDecide(t *testing.T) {
+func TestDecide_Annotations(t *testing.T) {
 	const paused, because = plan.AnnotationPaused, plan.AnnotationPausedReason
 	for _, c := range []struct {
 		name   string
@@ -34,30 +36,18 @@ func TestDecide(t *testing.T) {
 			"not paused, annotation removed"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, done := Decide(c.live, c.pause, c.reason)
-			if !maps.Equal(got, c.want) || done != c.done {
-				t.Errorf("%v %q", got, done)
+			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Annotations: c.live}}
+			fields, done := decideResume(node, nil, time.Time{})
+			if c.pause {
+				fields, done = decidePause(node, c.reason)
+			}
+			var want map[string]any
+			if c.want != nil {
+				want = withAnnotations(c.want)
+			}
+			if !reflect.DeepEqual(fields, want) || done != c.done {
+				t.Errorf("%v %q", fields, done)
 			}
 		})
-	}
-}
-
-func TestOptions_Targets(t *testing.T) {
-	for _, c := range []struct{ args, want string }{
-		{"workers", "machineset.machine.openshift.io/workers"},
-		{"pool/workers machineset/infra", "machineset.machine.openshift.io/workers machineset.machine.openshift.io/infra"},
-		{"node a b", "node/a node/b"},
-		{"machines a", "machine.machine.openshift.io/a"},
-		{"machine.machine.openshift.io/a no/b", "machine.machine.openshift.io/a node/b"},
-		{"node", "machineset.machine.openshift.io/node"},
-	} {
-		targets, err := (&options{}).targets(strings.Fields(c.args))
-		var got []string
-		for _, target := range targets {
-			got = append(got, cmdutil.NameOf(target))
-		}
-		if err != nil || strings.Join(got, " ") != c.want {
-			t.Errorf("%s: %v %v", c.args, got, err)
-		}
 	}
 }

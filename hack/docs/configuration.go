@@ -114,7 +114,7 @@ func defaultOfField(value any) string {
 func flagOf(key string) string {
 	others := map[string]string{
 		"leaderElection.enabled": "leader-elect", "health.bindAddress": "health-probe-bind-address", "log.verbosity": "v",
-		"drain.requestsPerSecond": "drain-requests-per-second", "machines.providers": "providers",
+		"machines.providers": "providers",
 	}
 	name, found := others[key]
 	if !found {

@@ -367,15 +367,14 @@ func TestAddFlags_HaveTheDefaults(t *testing.T) {
 }
 
 func TestEachFlagCountsOverTheFile(t *testing.T) {
-	file := write(t, head+"namespace: from-file\nmetadata: {workers: 7, writesPerSecond: 7}\nlog: {format: text}\nmetrics: {certDir: /file}")
+	file := write(t, head+"namespace: from-file\nmetadata: {workers: 7, writesPerSecond: 7}\nlog: {format: text}\nmetrics: {certDir: /file}\n"+
+		"leaderElection: {name: name}\nwebhook: {secretName: secret}")
 	args := []string{
 		"--config=" + file, "--controllers=metadata", "--namespace=", "--metadata-workers=3", "--metadata-writes-burst=5", "--leader-elect=false",
-		"--leader-elect-namespace=ns", "--leader-elect-name=name", "--leader-elect-lease-duration=3s", "--leader-elect-renew-deadline=2s",
-		"--webhook-bind-address=0", "--webhook-http2", "--webhook-certificates=Files", "--webhook-cert-dir=/certs", "--webhook-secret-name=secret",
-		"--webhook-service-name=service", "--webhook-extra-names=a,::1", "--webhook-validating-configuration-name=other",
-		"--machines-adoption-namespaces=a,b", "--machines-remediation-max-in-flight=20%", "--machines-remediation-min-interval=1m",
-		"--machines-remediation-template-kinds=RebootTemplate.example.com",
-		"--leader-elect-retry-period=1s", "--metrics-bind-address=0", "--metrics-secure=false", "--metrics-http2", "--health-probe-bind-address=:1", "-v=4",
+		"--leader-elect-namespace=ns", "--leader-elect-lease-duration=3s", "--leader-elect-renew-deadline=2s",
+		"--webhook-bind-address=0", "--webhook-certificates=Files", "--webhook-cert-dir=/certs", "--webhook-extra-names=a,::1",
+		"--machines-adoption-namespaces=a,b", "--machines-remediation-template-kinds=RebootTemplate.example.com",
+		"--leader-elect-retry-period=1s", "--metrics-bind-address=0", "--health-probe-bind-address=:1", "-v=4",
 	}
 	got, err := resolve(t, args...)
 	if err != nil {
@@ -388,15 +387,11 @@ func TestEachFlagCountsOverTheFile(t *testing.T) {
 		Enabled: new(false), Namespace: "ns", Name: "name",
 		LeaseDuration: duration(3 * time.Second), RenewDeadline: duration(2 * time.Second), RetryPeriod: duration(time.Second),
 	}
-	want.Metrics = v1alpha1.Metrics{BindAddress: new("0"), Secure: new(false), CertDir: "/file", HTTP2: new(true)}
-	want.Webhook = v1alpha1.Webhook{
-		BindAddress: new("0"), HTTP2: new(true), Certificates: "Files", CertDir: "/certs", SecretName: "secret", ServiceName: "service",
-		ExtraNames: []string{"a", "::1"}, ValidatingConfigurationName: "other",
-	}
+	want.Metrics = v1alpha1.Metrics{BindAddress: new("0"), Secure: new(true), CertDir: "/file", HTTP2: new(false)}
+	want.Webhook.BindAddress, want.Webhook.Certificates, want.Webhook.CertDir = new("0"), "Files", "/certs"
+	want.Webhook.SecretName, want.Webhook.ExtraNames = "secret", []string{"a", "::1"}
 	want.Machines.AdoptionNamespaces = []string{"a", "b"}
-	want.Machines.Remediation = v1alpha1.Remediation{
-		MaxInFlight: new(intstr.FromString("20%")), MinInterval: duration(time.Minute), TemplateKinds: []string{"RebootTemplate.example.com"},
-	}
+	want.Machines.Remediation.TemplateKinds = []string{"RebootTemplate.example.com"}
 	want.Health.BindAddress, want.Log = new(":1"), v1alpha1.Log{Format: "text", Verbosity: new(4)}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -410,7 +405,7 @@ func TestResolveSaysWhatIsWrong(t *testing.T) {
 	}{
 		"a file that is not there": {[]string{"--config=" + filepath.Join(t.TempDir(), "none.yaml")}, "reading the configuration: "},
 		"a bad file is named":      {[]string{"--config=" + write(t, "x: y")}, "drover.yaml: "},
-		"a bad flag":               {[]string{"--log-format=xml"}, `log.format: Unsupported value: "xml": supported values: "json", "text"`},
+		"a bad flag":               {[]string{"--maintenance-force=Maybe"}, `maintenance.force: Unsupported value: "Maybe": supported values: "On", "Off"`},
 		"a bad capability": {[]string{"--controllers=*,-x"},
 			`controllers[1]: Unsupported value: "-x": supported values: "*", "metadata", "maintenance"`},
 		"a good flag does not hide a bad file": {[]string{"--namespace=a", "--config=" + write(t, head+"metadata: {workers: -1}")},

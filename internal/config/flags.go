@@ -4,7 +4,6 @@ import (
 	"errors"
 
 	"github.com/spf13/pflag"
-	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/drover-io/drover/api/config/v1alpha1"
 )
@@ -16,7 +15,7 @@ type Flags struct {
 	set  *pflag.FlagSet
 }
 
-// AddFlags defines the flags. Their defaults come from the default configuration.
+// AddFlags defines the flags. Settings that are seldom changed are fields of the file only. The defaults of flags come from the default configuration.
 func AddFlags(set *pflag.FlagSet) *Flags {
 	f := &Flags{set: set}
 	set.StringVar(&f.File, "config", "", "configuration file (config.drover.dev/v1alpha1); flags override it")
@@ -48,9 +47,6 @@ func bindMetadata(set *pflag.FlagSet, c *v1alpha1.DroverConfiguration) {
 func bindMaintenance(set *pflag.FlagSet, c *v1alpha1.DroverConfiguration) {
 	m := &c.Maintenance
 	d := &c.Drain
-	set.Float64Var(d.RequestsPerSecond, "drain-requests-per-second", *d.RequestsPerSecond,
-		"evictions and deletions of Pods per second at most; 0 means no limit")
-	set.IntVar(d.Burst, "drain-burst", *d.Burst, "evictions and deletions that may be sent without delay after a pause")
 	set.IntVar(d.Workers, "drain-workers", *d.Workers, "evictions and deletions in progress at the same time")
 	set.IntVar(m.Workers, "maintenance-workers", *m.Workers, "NodeMaintenances reconciled at the same time")
 	set.StringVar(&m.OutOfBandUncordon, "maintenance-out-of-band-uncordon", m.OutOfBandUncordon,
@@ -78,12 +74,6 @@ func bindMachines(set *pflag.FlagSet, c *v1alpha1.DroverConfiguration) {
 	set.IntVar(m.Parallel, "machines-parallel", *m.Parallel, "requests of one MachineSet in progress at the same time")
 	set.DurationVar(&m.InstanceCheck.Duration, "machines-instance-check", m.InstanceCheck.Duration,
 		"how often Drover checks the instance of a running Machine")
-	set.DurationVar(&m.NodeDrainTimeout.Duration, "machines-node-drain-timeout", m.NodeDrainTimeout.Duration,
-		"how long after its deletion a Machine may be drained; 0 means no limit")
-	set.DurationVar(&m.VolumeDetachTimeout.Duration, "machines-volume-detach-timeout", m.VolumeDetachTimeout.Duration,
-		"how long volumes may take to detach after the Pods are gone; 0 means that Drover does not wait")
-	set.DurationVar(&m.NodeDeletionTimeout.Duration, "machines-node-deletion-timeout", m.NodeDeletionTimeout.Duration,
-		"how long Drover tries to delete the Node of a deleted Machine after the deletion has failed once; 0 means no limit")
 	set.StringSliceVar(&m.AdoptionNamespaces, "machines-adoption-namespaces", m.AdoptionNamespaces,
 		"namespaces whose Machines may take over Nodes that existed before them, "+
 			"* for all (default that of --namespace, or "+DefaultNamespace+")")
@@ -91,43 +81,14 @@ func bindMachines(set *pflag.FlagSet, c *v1alpha1.DroverConfiguration) {
 		`providers that serve Machines: "*" for all but kwok, kubemark and vsphere, which have to be named, "name" `+
 			`for one, "*,-name" for all but one; a list without "*" turns on only what it names`)
 	set.BoolVar(m.ReplaceFailed, "machines-replace-failed", *m.ReplaceFailed, "delete Failed Machines of MachineSets, so that they are replaced")
-	set.Var(&intOrPercent{&m.Remediation.MaxInFlight}, "machines-remediation-max-in-flight",
-		"remediations in flight at the same time in the MachineSets of a MachineHealthCheck, a number or a percentage (default no limit)")
-	set.DurationVar(&m.Remediation.MinInterval.Duration, "machines-remediation-min-interval", m.Remediation.MinInterval.Duration,
-		"shortest time between two remediations in the MachineSets of a MachineHealthCheck")
 	set.StringSliceVar(&m.Remediation.TemplateKinds, "machines-remediation-template-kinds", m.Remediation.TemplateKinds,
 		"kinds that spec.remediationTemplate of a MachineHealthCheck may name, each written Kind.group")
 }
-
-// intOrPercent is the value of a flag that takes a number or a percentage; an empty text unsets it.
-type intOrPercent struct{ value **intstr.IntOrString }
-
-var _ pflag.Value = (*intOrPercent)(nil)
-
-// Set parses the text of the flag; Validate checks what it says.
-func (v *intOrPercent) Set(text string) error {
-	*v.value = nil
-	if text != "" {
-		*v.value = new(intstr.Parse(text))
-	}
-	return nil
-}
-
-func (v *intOrPercent) String() string {
-	if v.value == nil || *v.value == nil {
-		return ""
-	}
-	return (*v.value).String()
-}
-
-// Type returns what the help shows as the type.
-func (v *intOrPercent) Type() string { return "int or percentage" }
 
 func bindLeaderElection(set *pflag.FlagSet, c *v1alpha1.DroverConfiguration) {
 	e := &c.LeaderElection
 	set.BoolVar(e.Enabled, "leader-elect", *e.Enabled, "elect a leader; the other replicas stand by")
 	set.StringVar(&e.Namespace, "leader-elect-namespace", e.Namespace, "namespace of the lease (default the namespace of the Pod)")
-	set.StringVar(&e.Name, "leader-elect-name", e.Name, "name of the lease")
 	set.DurationVar(&e.LeaseDuration.Duration, "leader-elect-lease-duration", e.LeaseDuration.Duration,
 		"how long the other replicas wait for a leader that does not renew the lease")
 	set.DurationVar(&e.RenewDeadline.Duration, "leader-elect-renew-deadline", e.RenewDeadline.Duration,
@@ -139,28 +100,18 @@ func bindLeaderElection(set *pflag.FlagSet, c *v1alpha1.DroverConfiguration) {
 func bindServing(set *pflag.FlagSet, c *v1alpha1.DroverConfiguration) {
 	m := &c.Metrics
 	set.StringVar(m.BindAddress, "metrics-bind-address", *m.BindAddress, `address of /metrics, "0" for none`)
-	set.BoolVar(m.Secure, "metrics-secure", *m.Secure, "serve /metrics over TLS, and only to callers that may get it")
-	set.BoolVar(m.HTTP2, "metrics-http2", *m.HTTP2, "let callers of /metrics use HTTP/2")
-	set.StringVar(&m.CertDir, "metrics-cert-dir", m.CertDir,
-		"folder with tls.crt and tls.key for /metrics (default a certificate that each Pod creates when it starts)")
 	set.StringVar(c.Health.BindAddress, "health-probe-bind-address", *c.Health.BindAddress, `address of /healthz and /readyz, "0" for none`)
-	set.StringVar(&c.Log.Format, "log-format", c.Log.Format, "json or text")
 	set.IntVarP(c.Log.Verbosity, "v", "v", *c.Log.Verbosity, "verbosity of the log: 1 logs each write, 4 is for debugging, 7 is the maximum")
 }
 
 func bindWebhook(set *pflag.FlagSet, c *v1alpha1.DroverConfiguration) {
 	w := &c.Webhook
 	set.StringVar(w.BindAddress, "webhook-bind-address", *w.BindAddress, `address of the admission webhook, "0" for none`)
-	set.BoolVar(w.HTTP2, "webhook-http2", *w.HTTP2, "let the API server use HTTP/2")
 	set.StringVar(&w.Certificates, "webhook-certificates", w.Certificates,
 		"Managed: Drover creates and renews the webhook's certificate; Files: another program issues it")
 	set.StringVar(&w.CertDir, "webhook-cert-dir", w.CertDir,
 		"folder with tls.crt and tls.key for Files (default the folder of the Operator Lifecycle Manager)")
-	set.StringVar(&w.SecretName, "webhook-secret-name", w.SecretName, "Secret in which the replicas share a managed certificate")
-	set.StringVar(&w.ServiceName, "webhook-service-name", w.ServiceName, "Service by which the API server calls the webhook")
 	set.StringSliceVar(&w.ExtraNames, "webhook-extra-names", w.ExtraNames, "additional names and addresses in a managed certificate")
-	set.StringVar(&w.ValidatingConfigurationName, "webhook-validating-configuration-name", w.ValidatingConfigurationName,
-		"ValidatingWebhookConfiguration into whose caBundle Drover writes a managed certificate")
 }
 
 // Resolve reads the file if one is named, puts the flags that were given over it and validates the result.

@@ -33,7 +33,9 @@ Exit codes: 0 Drover works, with or without warnings; 1 something has failed.`,
 		Example: `  # Check Drover after you have installed it
   kubectl drover check`,
 		Args: cobra.NoArgs,
-	}, func(ctx context.Context, c client.WithWatch, _ []string) error { return run(ctx, o, c, output) }, output, cmdutil.DroverNamespaceFlag{Options: o})
+	}, func(ctx context.Context, c client.WithWatch, _ []string) error {
+		return run(ctx, o, c, output)
+	}, output, cmdutil.DroverNamespaceFlag{Options: o})
 }
 
 func run(ctx context.Context, o *cmdutil.Options, c client.Client, output *cmdutil.OutputFlags) error {

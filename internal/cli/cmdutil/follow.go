@@ -55,8 +55,8 @@ func (o *Options) Follow(ctx context.Context, wait WaitFlags, look func(context.
 		if done || err != nil {
 			return err
 		}
-		// A look at a large cluster takes seconds and must not keep a processor busy.
-		pause(within, max(time.Second, 2*time.Since(begun)))
+		// A look at a large cluster takes seconds, and several people may look: each of them asks for a fifth of the time at most.
+		pause(within, max(time.Second, 4*time.Since(begun)))
 	}
 	switch {
 	case ctx.Err() == nil:

@@ -31,23 +31,22 @@ const leaseName = "drover"
 // Leader returns the Pod of the replica that leads, or why none does. The error is why that is unknown.
 func (o *Options) Leader(ctx context.Context, c client.Reader) (pod, none string, err error) {
 	lease := &coordinationv1.Lease{}
-	err = c.Get(ctx, client.ObjectKey{Namespace: o.DroverNamespace, Name: leaseName}, lease)
-	if client.IgnoreNotFound(err) != nil {
+	key := client.ObjectKey{Namespace: o.DroverNamespace, Name: leaseName}
+	if err := client.IgnoreNotFound(c.Get(ctx, key, lease)); err != nil {
 		return "", "", err
 	}
-	name := o.DroverNamespace + "/" + leaseName
 	holder := ptr.Deref(lease.Spec.HolderIdentity, "")
-	if err != nil || holder == "" || lease.Spec.RenewTime == nil {
-		return "", fmt.Sprintf("no replica leads: Lease %s has no holder", name), nil
+	if holder == "" || lease.Spec.RenewTime == nil {
+		return "", fmt.Sprintf("no replica leads: Lease %s has no holder", key), nil
 	}
 	pod, _, _ = strings.Cut(holder, "_")
 	ended := lease.Spec.RenewTime.Add(time.Duration(ptr.Deref(lease.Spec.LeaseDurationSeconds, 0)) * time.Second)
 	switch {
 	case o.Now().After(ended):
-		return "", fmt.Sprintf("no replica leads: Lease %s of %s ended %s ago", name, pod, Age(o.Now(), ended)), nil
+		return "", fmt.Sprintf("no replica leads: Lease %s of %s ended %s ago", key, pod, Age(o.Now(), ended)), nil
 	case len(validation.IsDNS1123Subdomain(pod)) > 0:
 		// The name becomes a part of the path of a request that is made with the user's rights.
-		return "", fmt.Sprintf("Lease %s is held by %q, which is no Pod", name, pod), nil
+		return "", fmt.Sprintf("Lease %s is held by %q, which is no Pod", key, pod), nil
 	}
 	return pod, "", nil
 }

@@ -1,7 +1,5 @@
 package machineset
 
-import ()
-
 // Reasons of the events. ReconcileError is machine-api-operator's.
 const (
 	// EventError (Warning on MachineSet): the MachineSet cannot be used, or Machines cannot be created, deleted, adopted or released; once until it is

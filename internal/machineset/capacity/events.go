@@ -1,7 +1,5 @@
 package capacity
 
-import ()
-
 // EventFailed (Warning on MachineSet): the provider does not know what the Nodes of the MachineSet will have, so that the annotations for
 // cluster-autoscaler stay as they are; once until the reason changes; for errors that pass not before the third.
 const EventFailed = "FailedUpdate"

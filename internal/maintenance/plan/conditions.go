@@ -1,7 +1,5 @@
 package plan
 
-import ()
-
 // Conditions of a NodeMaintenance.
 const (
 	// ConditionReady: the node is in maintenance: leased, cordoned and drained.

@@ -1,7 +1,5 @@
 package grouplayer
 
-import ()
-
 // Reasons of the events on Nodes. The controller of metadata emits the first four for MachineSets, too.
 const (
 	// EventConflict (Warning on Node): another writer set a key first, to another value than the NodeGroup declares.

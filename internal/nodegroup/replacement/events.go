@@ -1,7 +1,5 @@
 package replacement
 
-import ()
-
 // EventReplaced (Normal on Machine): the Machine is deleted because it does not match the template of its MachineSet, and its NodeGroup replaces
 // such Machines.
 const EventReplaced = "OutdatedMachineReplaced"

@@ -139,7 +139,7 @@ func TestBudget_QueuesMaintenance(t *testing.T) {
 
 // TestBudget_ReusedName: a maintenance ends shortly before its operator is killed. A new maintenance with the same name has a place of its own.
 func TestBudget_ReusedName(t *testing.T) {
-	harness.TestAllOnly(t, "a minute passes; TestReturning_NotBegun has a clock of its own")
+	harness.TestAllOnly(t, "a minute passes; TestReturning_AdmissionIsOver has a clock of its own")
 	f := newFixture(t, "reused", 3)
 	f.create(f.newGroup("reused", withBudget(1, queued), func(spec *v1alpha1.NodeGroupSpec) {
 		spec.Rollout = &v1alpha1.Rollout{MinReadySeconds: 600}

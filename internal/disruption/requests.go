@@ -36,7 +36,7 @@ type requestList struct {
 	failed time.Time
 }
 
-// of returns the list of a namespace, and drops the lists that nobody has asked for lately.
+// of returns the list of a namespace, and drops the lists that no request has needed lately.
 func (r *requests) of(namespace string, now time.Time) *requestList {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -1,6 +1,6 @@
 package machineapi
 
-// Annotations of MachineSets that tell cluster-autoscaler the size of a group and of its Nodes. Upstream reads the Kubernetes annotations;
+// Annotations of MachineSets from which cluster-autoscaler reads the size of a group and of its Nodes. Upstream reads the Kubernetes annotations;
 // OpenShift's cluster-autoscaler also reads the annotations of the Machine API:
 // https://github.com/kubernetes/autoscaler/blob/cluster-autoscaler-1.36.0/cluster-autoscaler/cloudprovider/clusterapi/clusterapi_utils.go
 const (

@@ -12,7 +12,7 @@ import (
 	"github.com/drover-io/drover/internal/controller"
 )
 
-// maxNamed is how many nodes are named for each API group and phase. Whoever may create NodeMaintenances chooses how many there are.
+// maxNamed is how many nodes are named for each API group and phase. A user who may create NodeMaintenances chooses how many there are.
 const maxNamed = 50
 
 // maxNodeName is the longest name of a Node, in bytes. A NodeMaintenance may name anything.

@@ -234,7 +234,7 @@ func TestRecorder_SendsWhatIsLeftWhenItStops(t *testing.T) {
 }
 
 // BenchmarkRecorder records an event of each of 5,000 Machines at once, and reports how many of them an API server that takes a millisecond for each
-// gets in the end.
+// gets.
 func BenchmarkRecorder(b *testing.B) {
 	const machines = 5000
 	scheme, err := newScheme()

@@ -14,7 +14,7 @@ import (
 	"github.com/drover-io/drover/provider"
 )
 
-// Failed is the state of an instance whose Pod has ended for good, for example because the Pod was evicted.
+// Failed is the state of an instance whose Pod has ended permanently, for example because the Pod was evicted.
 const Failed provider.InstanceState = "Failed"
 
 // ProviderStatus is status.providerStatus of the Machine.

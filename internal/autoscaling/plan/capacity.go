@@ -10,7 +10,7 @@ import (
 	"github.com/drover-io/drover/internal/machineapi"
 )
 
-// labelAccelerator is a label of Nodes with GPUs. It tells cluster-autoscaler that a device plugin has to report the GPUs:
+// labelAccelerator is a label of Nodes with GPUs. From this label cluster-autoscaler knows that a device plugin has to report the GPUs:
 // https://github.com/kubernetes/autoscaler/blob/cluster-autoscaler-1.36.0/cluster-autoscaler/cloudprovider/clusterapi/clusterapi_provider.go
 const labelAccelerator = "cluster-api/accelerator"
 

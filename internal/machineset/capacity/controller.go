@@ -1,5 +1,5 @@
-// Package capacity maintains the annotations of MachineSets that tell cluster-autoscaler what their Nodes will have, so that it can scale them from
-// zero. In machine-api-operator, each provider has such a controller of its own.
+// Package capacity maintains the annotations of MachineSets from which cluster-autoscaler reads what their Nodes will have. It needs that to
+// scale them from zero. In machine-api-operator, each provider has such a controller of its own.
 //
 // The controller is separate from package machineset, so that a slow or failing provider does not delay Machines.
 package capacity

@@ -16,8 +16,8 @@ import (
 	"github.com/drover-io/drover/internal/paused"
 )
 
-// MembershipOf returns the rule that decides which Machines belong to a MachineSet. The API server does not validate the selector. The error tells
-// the user that the selector is invalid, selects every Machine, or does not select the Machines of the template.
+// MembershipOf returns the rule that decides which Machines belong to a MachineSet. The API server does not validate the selector. The error says
+// that the selector is invalid, selects every Machine, or does not select the Machines of the template.
 func MembershipOf(set *machinev1beta1.MachineSet) (machineapi.Membership, error) {
 	path := field.NewPath("spec", "selector")
 	from := &set.Spec.Selector

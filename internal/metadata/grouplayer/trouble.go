@@ -35,7 +35,7 @@ func (rc *reconciliation) paused(requeue *controller.Requeue) func(kind ownershi
 	}
 }
 
-// reportContention tells the group which keys of the Node are contended. Contention pauses while Drover leaves a key alone, but it has not ended
+// reportContention reports to the group which keys of the Node are contended. Contention pauses while Drover leaves a key alone, but it has not ended
 // then.
 func (rc *reconciliation) reportContention(requeue *controller.Requeue) {
 	var contended ownership.Section

@@ -164,7 +164,7 @@ func (w *watcher) next(ctx context.Context) error {
 	return nil
 }
 
-// maxHidden is how many virtual machines may be hidden one by one. More of them at once are a mistake of whoever sets permissions.
+// maxHidden is how many virtual machines may be hidden one by one. More of them at once are a mistake in the permissions.
 const maxHidden = 20
 
 // checkGone verifies that virtual machines of Machines are gone when the vCenter stops reporting them: after a change of permissions the vCenter

@@ -36,7 +36,7 @@ type Endpoint struct {
 	// CAFile is a file with the certificates of the authorities that may have signed the server's certificate; if it is empty, the system's authorities
 	// count.
 	CAFile string
-	// Thumbprint is the thumbprint of the server's certificate; empty for none. A certificate with this thumbprint is accepted whoever signed it.
+	// Thumbprint is the thumbprint of the server's certificate; empty for none. A certificate that has it needs no known issuer.
 	Thumbprint string
 }
 

@@ -190,7 +190,10 @@ func (b *Budgets) now(request *Request) time.Time {
 // admit asks the budget, and records the admission. admitted is when that was written; zero where nothing is recorded.
 func (b *Budgets) admit(ctx context.Context, request *Request, permit *Permit) (admitted time.Time, err error) {
 	name, err := b.groupOf(ctx, request)
-	if err != nil || name == "" || request.Begun {
+	if err == nil && name == "" && !request.Begun {
+		return time.Time{}, b.admitWithoutGroup(ctx, request, permit)
+	}
+	if err != nil || request.Begun {
 		permit.Answer = plan.Answer{Allowed: err == nil}
 		return time.Time{}, err
 	}
@@ -208,6 +211,28 @@ func (b *Budgets) admit(ctx context.Context, request *Request, permit *Permit) (
 		return admitted, fmt.Errorf("admitting Node %s in NodeGroup %s: %w", request.Node, name, err)
 	}
 	return admitted, nil
+}
+
+// joinTime is how long after its registration a Node waits for its Machine before its disruption. A kubelet, which says what its Node's providerID and
+// addresses are, cannot delay the disruption for longer.
+const joinTime = time.Minute
+
+// admitWithoutGroup allows the disruption of a Node that belongs to no group, unless the Node is about to get its Machine, and with that perhaps its
+// group: disrupted before, the Node would come into the group without a place in the budget.
+func (b *Budgets) admitWithoutGroup(ctx context.Context, request *Request, permit *Permit) error {
+	permit.Answer = plan.Answer{Allowed: true}
+	if b == nil || b.Joining == nil || request.Target == nil || b.Clock.Since(request.Target.CreationTimestamp.Time) >= joinTime {
+		return nil
+	}
+	machine, err := b.Joining(ctx, request.Target)
+	switch {
+	case err != nil:
+		permit.Answer = plan.Answer{}
+		return fmt.Errorf("looking for the Machine of Node %s: %w", request.Node, err)
+	case machine != "":
+		permit.deny(plan.ReasonJoining, fmt.Sprintf("Node %s has just registered, and waits for its Machine %s", request.Node, machine), delay.Joining)
+	}
+	return nil
 }
 
 // decide decides about a request. Remediation requests are not watched: what is allowed is decided again after they were listed anew.

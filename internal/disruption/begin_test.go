@@ -152,6 +152,36 @@ func TestBegin_WithoutBudget(t *testing.T) {
 	f.wrote(2)
 }
 
+// TestBegin_Joining: a Node that has just registered waits for its Machine, and with that for its group, but not for longer than a minute: its kubelet
+// says which Machine that is.
+func TestBegin_Joining(t *testing.T) {
+	f := newFixture(t)
+	request := f.leased(newRequest("elsewhere", upgrade))
+	request.Target = newNode("elsewhere")
+	request.Target.CreationTimestamp = metav1.NewTime(f.clock.Now())
+	machine, failure := "machines/m1", error(nil)
+	f.budgets.Joining = func(_ context.Context, node *corev1.Node) (string, error) {
+		if node != request.Target {
+			t.Errorf("asked for %s", node.Name)
+		}
+		return machine, failure
+	}
+	f.begin(request, plan.ReasonJoining)
+	f.wrote(0)
+	failure = errors.New("no index")
+	if _, _, err := f.budgets.Begin(t.Context(), request); err == nil || !strings.Contains(err.Error(), "no index") {
+		t.Errorf("error %v", err)
+	}
+	machine, failure = "", nil
+	f.begin(request, "")
+	f.wrote(1)
+	f.end(request)
+	machine = "machines/m1"
+	f.begin(request, plan.ReasonJoining)
+	f.step(joinTime)
+	f.begin(request, "")
+}
+
 // TestBegin_AdmissionWasRemoved: another writer has removed the admission, which the cache does not show yet. With the lease the work shows anyway.
 func TestBegin_AdmissionWasRemoved(t *testing.T) {
 	for _, leased := range []bool{false, true} {

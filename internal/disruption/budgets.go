@@ -40,6 +40,8 @@ type Options struct {
 	Windows func(group *v1alpha1.NodeGroup, now time.Time) plan.Window
 	// Pace returns how long the Nodes of a group are waited for; nil waits for none.
 	Pace func(group *v1alpha1.NodeGroup) plan.Pace
+	// Joining returns the Machine, as namespace/name, that a Node without a Machine is about to get; empty for none. Nil is for no Machine.
+	Joining func(ctx context.Context, node *corev1.Node) (machine string, err error)
 	// Requests lists the remediation requests that exist in a namespace, as the API server has them; nil for none.
 	Requests func(ctx context.Context, namespace string) ([]plan.Requested, error)
 	// Written records the own writes of NodeGroups that the cache may not show yet, by name. Nil is for a Reader without a cache.

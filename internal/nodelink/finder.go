@@ -218,6 +218,21 @@ func (f Finder) MachinesOf(ctx context.Context, node *corev1.Node) ([]*machinev1
 	return all, nil
 }
 
+// Joining returns a Machine, as namespace/name, that a Node may be about to be linked to: the Machine has no Node yet, and the providerID or an address
+// of this one. It is empty for none.
+func (f Finder) Joining(ctx context.Context, node *corev1.Node) (machine string, err error) {
+	all, err := f.MachinesOf(ctx, node)
+	if err != nil {
+		return "", err
+	}
+	for _, m := range all {
+		if m.Status.NodeRef == nil && m.DeletionTimestamp == nil {
+			return m.Namespace + "/" + m.Name, nil
+		}
+	}
+	return "", nil
+}
+
 func (f Finder) nodes(ctx context.Context, index, key string) ([]*corev1.Node, error) {
 	var list corev1.NodeList
 	if err := f.List(ctx, &list, client.MatchingFields{index: key}); err != nil {

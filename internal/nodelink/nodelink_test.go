@@ -275,6 +275,23 @@ func TestFinder_MachinesOf(t *testing.T) {
 	}
 }
 
+// TestFinder_Joining: only a Machine that has no Node yet, and is not being deleted, is about to get one.
+func TestFinder_Joining(t *testing.T) {
+	linked, deleted := machine("linked", "id"), machine("deleted", "id")
+	linked.Status.NodeRef = &corev1.ObjectReference{Name: "b"}
+	deleted.DeletionTimestamp, deleted.Finalizers = new(metav1.Unix(1, 0)), []string{"example.com/keep"}
+	for want, all := range map[string][]client.Object{
+		"":               {linked, deleted},
+		"machines/by-ip": {linked, deleted, machine("by-ip", "", "10.0.0.1")},
+		"machines/by-id": {linked, deleted, machine("by-id", "id")},
+	} {
+		got, err := finder(t, all...).Joining(t.Context(), node("a", "id", "10.0.0.1"))
+		if namespace, name, _ := strings.Cut(got, "/"); err != nil || (namespace != "") != (want != "") || !strings.HasSuffix(want, name) {
+			t.Errorf("%q, %v, want %q", got, err, want)
+		}
+	}
+}
+
 func TestFinder_CacheFails(t *testing.T) {
 	no := errors.New("no")
 	f := Finder{fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{

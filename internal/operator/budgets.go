@@ -3,6 +3,7 @@ package operator
 import (
 	"context"
 
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/drover-io/drover/internal/members"
 	"github.com/drover-io/drover/internal/nodegroup"
 	"github.com/drover-io/drover/internal/nodegroup/plan"
+	"github.com/drover-io/drover/internal/nodelink"
 )
 
 // membership answers for the NodeGroups of this cluster. Until it is known whether it has any, nothing is disrupted.
@@ -59,6 +61,13 @@ func newBudgets(
 				return nil, nil
 			}
 			return requests.List(ctx, namespace)
+		},
+		Joining: func(ctx context.Context, node *corev1.Node) (string, error) {
+			if !machines() {
+				// The indexes are those of the machine controller.
+				return "", nil
+			}
+			return nodelink.Finder{Reader: mgr.GetCache()}.Joining(ctx, node)
 		},
 		Pace: func(group *v1alpha1.NodeGroup) disruptionplan.Pace {
 			return plan.PaceOf(group, configuration.NodeGroups.Rollout)

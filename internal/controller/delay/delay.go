@@ -12,6 +12,8 @@ const (
 	Conflict = 100 * time.Millisecond
 	// Quorum is how soon the control plane is asked again that cannot spare a node: much of what changes that has no event.
 	Quorum = 5 * time.Second
+	// Joining is how soon a disruption is asked for again whose Node is about to get its Machine.
+	Joining = time.Second
 	// Lease is how soon a node lease is asked for again at the latest that another holder has: it may expire without an event.
 	Lease = 30 * time.Second
 	// Budget is how soon a disruption is asked for again at the latest that waits for its NodeGroup.

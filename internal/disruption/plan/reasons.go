@@ -25,6 +25,8 @@ const (
 	ReasonFrozen = "Frozen"
 	// ReasonQueued (no condition): an earlier request has its turn first, or the admission is too old.
 	ReasonQueued = "Queued"
+	// ReasonJoining (no condition): the Node has just registered, and is about to get its Machine, and with that its NodeGroup.
+	ReasonJoining = "Joining"
 	// ReasonLease (no condition): another holder has the lease of the node.
 	ReasonLease = "Lease"
 	// ReasonQuorum (no condition): the control plane cannot spare the node.

@@ -15,7 +15,7 @@ type Flags struct {
 	set  *pflag.FlagSet
 }
 
-// AddFlags defines the flags. Settings that are seldom changed are fields of the file only. The defaults of flags come from the default configuration.
+// AddFlags defines the flags. Settings that are seldom changed are fields of the file only. The defaults come from the default configuration.
 func AddFlags(set *pflag.FlagSet) *Flags {
 	f := &Flags{set: set}
 	set.StringVar(&f.File, "config", "", "configuration file (config.drover.dev/v1alpha1); flags override it")

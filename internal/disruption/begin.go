@@ -213,8 +213,8 @@ func (b *Budgets) admit(ctx context.Context, request *Request, permit *Permit) (
 	return admitted, nil
 }
 
-// joinTime is how long after its registration a Node waits for its Machine before its disruption. A kubelet, which says what its Node's providerID and
-// addresses are, cannot delay the disruption for longer.
+// joinTime is how long after its registration a Node waits for its Machine before its disruption. A kubelet writes the providerID and the addresses
+// of its Node, and cannot delay the disruption for longer.
 const joinTime = time.Minute
 
 // admitWithoutGroup allows the disruption of a Node that belongs to no group, unless the Node is about to get its Machine, and with that perhaps its

@@ -152,8 +152,8 @@ func TestBegin_WithoutBudget(t *testing.T) {
 	f.wrote(2)
 }
 
-// TestBegin_Joining: a Node that has just registered waits for its Machine, and with that for its group, but not for longer than a minute: its kubelet
-// says which Machine that is.
+// TestBegin_Joining: a Node that has just registered waits for its Machine, and with that for its group. It waits for a minute at most, because its
+// kubelet says which Machine that is.
 func TestBegin_Joining(t *testing.T) {
 	f := newFixture(t)
 	request := f.leased(newRequest("elsewhere", upgrade))

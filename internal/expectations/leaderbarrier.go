@@ -33,8 +33,8 @@ const (
 	minBackoff, maxBackoff = time.Second, 30 * time.Second
 )
 
-// LeaderBarrier delays the workers of a new leader until its caches show everything that was written before it took over. The expectations of the previous
-// leader are lost with its process, and the first list of an informer may come from a watch cache that lags, which the API allows
+// LeaderBarrier delays the workers of a new leader until its caches show everything that was written before it took over. The expectations of the
+// previous leader are lost with its process, and the first list of an informer may come from a watch cache that lags, which the API allows
 // (https://kubernetes.io/docs/reference/using-api/api-concepts/#semantics-for-get-and-list).
 type LeaderBarrier struct {
 	// Cache holds the informers.

@@ -2,8 +2,8 @@ package machineapi
 
 import machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 
-// Annotations of Machines that are outdated. A Machine is replaced in two steps: with ReplacingAnnotation a new Machine is created beside it, and with
-// DeletionMark it is about to be deleted.
+// Annotations of Machines that are outdated. A Machine is replaced in two steps: with ReplacingAnnotation a new Machine is created beside it, and
+// with DeletionMark it is about to be deleted.
 const (
 	// ReplacingAnnotation marks an outdated Machine that is to be replaced next. It does not count for its MachineSet any more, so that the new Machine
 	// is created while it still works. Drover sets and removes it.

@@ -1,7 +1,8 @@
 // Package nodegroup is the capability that applies NodeGroups to groups of Nodes, on any cluster: what the Nodes carry, and the waves of each change.
 //
 // The reconciled object is the NodeGroup. A reconciliation observes the group and its Nodes. It lets package replacement replace outdated Machines,
-// and package plan decide which Nodes a roll-out has reached. It admits these Nodes, so that the controller of metadata writes them. It also writes the status.
+// and package plan decide which Nodes a roll-out has reached. It admits these Nodes, which the
+// controller of metadata writes, and writes the status.
 package nodegroup
 
 import (

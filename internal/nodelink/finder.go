@@ -218,8 +218,8 @@ func (f Finder) MachinesOf(ctx context.Context, node *corev1.Node) ([]*machinev1
 	return all, nil
 }
 
-// Joining returns a Machine, as namespace/name, that a Node may be about to be linked to: the Machine has no Node yet, and the providerID or an address
-// of this one. It is empty for none.
+// Joining returns a Machine, as namespace/name, that a Node may be about to be linked to; empty for none. The Machine has no Node yet, and has the
+// providerID or an address of this one.
 func (f Finder) Joining(ctx context.Context, node *corev1.Node) (machine string, err error) {
 	all, err := f.MachinesOf(ctx, node)
 	if err != nil {

@@ -199,8 +199,8 @@ func TestChart_OperatorReadsConfiguration(t *testing.T) {
 		"auto on OpenShift": {append(autos(), openShift()...), func(c *v1alpha1.DroverConfiguration) {
 			c.Controllers = []string{"metadata", "node-groups", "maintenance", "maintenance-kubevirt", "upgrade"}
 		}},
-		"what the user says counts": {[]string{"--set", "capabilities.metadata=true", "--set", "config.controllers={metadata,maintenance}", "--set", "config.log.verbosity=4",
-			"--set-json", "config.drain.requestsPerSecond=12.5", "--set", "config.namespace="},
+		"what the user says counts": {[]string{"--set", "capabilities.metadata=true,config.log.verbosity=4",
+			"--set", "config.controllers={metadata,maintenance}", "--set-json", "config.drain.requestsPerSecond=12.5", "--set", "config.namespace="},
 			func(c *v1alpha1.DroverConfiguration) {
 				c.Controllers, c.Log.Verbosity, c.Drain.RequestsPerSecond, c.Namespace = []string{"metadata", "maintenance"}, new(4), new(12.5), new("")
 			}},
@@ -377,8 +377,10 @@ func TestChart_InvalidValues(t *testing.T) {
 		h.Refused(text, "template", "drover", h.Chart, "--set", value)
 	}
 	for text, args := range map[string][]string{
-		"config.controllers names no maintenance":                {"--set", "capabilities.metadata=true", "--set", "config.controllers={metadata}"},
-		"turns machines on, and it would have no permissions":    {"--set", "capabilities.metadata=true", "--set", "config.controllers={metadata,maintenance,machines}"},
+		"config.controllers names no maintenance": {"--set", "capabilities.metadata=true", "--set", "config.controllers={metadata}"},
+		"turns machines on, and it would have no permissions": {
+			"--set", "capabilities.metadata=true", "--set", "config.controllers={metadata,maintenance,machines}",
+		},
 		"turns autoscaling on, and it would have no permissions": {"--set", "capabilities.metadata=true", "--set", "config.controllers={*,-machines}"},
 		"turns upgrade on, and it would have no permissions": {
 			"--set", "capabilities.metadata=true", "--set", "capabilities.upgrade=false", "--set", "config.controllers={*,-machines,-autoscaling}",

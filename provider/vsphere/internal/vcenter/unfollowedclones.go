@@ -106,8 +106,8 @@ func (f *formerClones) ended(ref types.ManagedObjectReference) {
 	delete(f.awaited, ref)
 }
 
-// NoUnfollowedClones reports whether no clone is running that this process does not follow, and that could become a virtual machine which the index does not
-// have.
+// NoUnfollowedClones reports whether no clone is running that this process does not follow, and that could become a virtual machine which the index
+// does not have.
 func (v *VCenter) NoUnfollowedClones() bool {
 	f := v.former
 	f.mu.Lock()

@@ -48,6 +48,11 @@ export function StateName({ state }: { state: NodeState }) {
   );
 }
 
+// Reason is why a node has its state, unless the state says so already.
+export function Reason({ state, reason }: { state: NodeState; reason?: string | undefined }) {
+  return reason && reason !== state ? <span class="reason">{reason}</span> : null;
+}
+
 export function UrgencyName({ urgency }: { urgency: Urgency }) {
   const info = urgencyOf(urgency);
   return (

@@ -219,13 +219,13 @@ export function Grid({ groups, selected, theme, onSelect, onOpen }: Props) {
 function GroupHeading({ group, top }: { group: Group; top: number }) {
   const counts = states.filter((info) => group.counts.has(info.state));
   return (
-    <h3 class="group" style={{ top: `${top}px` }} title={group.label}>
+    <h2 class="group" style={{ top: `${top}px` }} title={group.label}>
       <span class="group-name">{group.label}</span>
       <span class="group-count">{group.cells.length}</span>
       <span class="group-states">
         {counts.length === 1 ? counts[0]!.label : counts.map((info) => `${group.counts.get(info.state)} ${info.label.toLowerCase()}`).join(" · ")}
       </span>
-    </h3>
+    </h2>
   );
 }
 

@@ -1,7 +1,7 @@
 import { useMemo, useState } from "preact/hooks";
 
 import type { Session } from "../api";
-import { Age, Empty, Link, Search, StateMark, StateName, Toggle, UrgencyName, type Go } from "../components";
+import { Age, Empty, Link, Reason, Search, StateMark, StateName, Toggle, UrgencyName, type Go } from "../components";
 import { countsOf, groupsOf, matches, worstFirst } from "../fleet";
 import { Grid } from "../grid";
 import { home, toggle, type Grouping, type Route } from "../route";
@@ -178,7 +178,7 @@ function Panel({ cell, session, route, go, now }: { cell: Cell; session: Session
         </button>
       </div>
       <p>
-        <StateName state={cell.state} /> {cell.reason && <span class="reason">{cell.reason}</span>}
+        <StateName state={cell.state} /> <Reason state={cell.state} reason={cell.reason} />
         {cell.notReady && cell.state !== "Unhealthy" && <span class="reason">not Ready</span>}
       </p>
       {cell.message && <p class="message">{cell.message}</p>}
@@ -194,7 +194,10 @@ function Panel({ cell, session, route, go, now }: { cell: Cell; session: Session
       {waits.length > 0 && <h3>Why not yet</h3>}
       {waits.map((wait) => (
         <div class="panel-wait" key={wait.id}>
-          <UrgencyName urgency={wait.urgency} /> {wait.kind} · {wait.reason}
+          <UrgencyName urgency={wait.urgency} />
+          <p>
+            {wait.kind} <span class="reason">{wait.reason}</span>
+          </p>
           {wait.action && <p>{wait.action}</p>}
         </div>
       ))}

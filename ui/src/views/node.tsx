@@ -1,7 +1,7 @@
 import { useEffect, useState } from "preact/hooks";
 
 import type { Session } from "../api";
-import { Age, Empty, Link, Search, StateName, Toggle, UrgencyName, type Go } from "../components";
+import { Age, Empty, Link, Reason, Search, StateName, Toggle, UrgencyName, type Go } from "../components";
 import { home, toggle, type Route } from "../route";
 import { clock } from "../time";
 import type { Condition, Entry, NodePage } from "../types";
@@ -62,7 +62,7 @@ export function NodeView({ session, route, go, now }: { session: Session; route:
       <div class="node-head">
         <h1>{name}</h1>
         {cell && <StateName state={cell.state} />}
-        {cell?.reason && <span class="reason">{cell.reason}</span>}
+        {cell && <Reason state={cell.state} reason={cell.reason} />}
       </div>
       {cell?.message && <p class="message">{cell.message}</p>}
       {failure && <p class="notice">Not up to date: {failure}</p>}
@@ -121,7 +121,7 @@ export function NodeView({ session, route, go, now }: { session: Session; route:
 function leaseText(page: NodePage): string {
   const { lease } = page;
   if (!lease?.holder) {
-    return "nobody has it";
+    return "none";
   }
   const purpose = lease.object ? ` for ${lease.object}` : "";
   return `${lease.holder}${purpose}, ${lease.valid ? "until" : "expired"} ${clock(lease.expires)}`;

@@ -148,7 +148,7 @@ function NodeList({ cells, route, go, now }: { cells: Cell[]; route: Route; go: 
               <td>
                 <StateName state={cell.state} />
               </td>
-              <td>{cell.reason}</td>
+              <td>{cell.reason !== cell.state && cell.reason}</td>
               <td>{cell.since && <Age since={cell.since} now={now} />}</td>
               <td>{cell.nodeGroup}</td>
               <td>{cell.machineSet}</td>

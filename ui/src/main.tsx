@@ -126,7 +126,7 @@ function ConnectionState({ session }: { session: Session }) {
       ? ["bad", "Disconnected from kubectl drover ui"]
       : session.connection === "connecting"
         ? ["busy", "Connecting…"]
-        : session.cluster.failure || failing
+        : failing
           ? ["bad", "The cluster does not answer"]
           : session.cluster.ready
             ? ["good", "Live"]
@@ -152,7 +152,7 @@ function Notices({ session }: { session: Session }) {
     .filter((line) => line.of.length > 0);
   const incomplete = sources.filter((source) => source.incomplete);
   const narrowed = sources.filter((source) => source.namespace && source.availability === "Live" && !source.resource.startsWith("leases."));
-  if (lines.length + incomplete.length + narrowed.length === 0 && !session.cluster.failure) {
+  if (lines.length + incomplete.length + narrowed.length === 0) {
     return null;
   }
   const kindOf = (source: Source) => source.resource.replace(/\..*/, "");
@@ -167,7 +167,6 @@ function Notices({ session }: { session: Session }) {
         ].join(" · ")}
       </summary>
       <ul>
-        {session.cluster.failure && <li>{session.cluster.failure}</li>}
         {sources
           .filter((source) => source.availability !== "Live" || source.incomplete || source.namespace)
           .map((source) => (

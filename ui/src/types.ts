@@ -33,7 +33,6 @@ export interface Wait {
   condition?: string;
   reason: string;
   message?: string;
-  meaning?: string;
   action?: string;
   runbook?: string;
 }
@@ -58,7 +57,6 @@ export interface Source {
 
 export interface Cluster {
   ready: boolean;
-  failure?: string;
   sources: Source[] | null;
 }
 

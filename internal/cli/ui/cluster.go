@@ -2,6 +2,7 @@ package ui
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -45,10 +46,9 @@ type cluster struct {
 	nodes, groups, sets, machines, checks, autoscalers, maintenances, olderMaintenances, runs, leases *source
 
 	mu sync.Mutex
-	// state is the last one; nil before the first. failure is why it could not be computed again; empty if it could.
-	state   *model.State
-	failure string
-	status  []SourceStatus
+	// state is the last one; nil before the first.
+	state  *model.State
+	status []SourceStatus
 	// next is closed when one of them has changed.
 	next chan struct{}
 }
@@ -135,9 +135,9 @@ func (u *cluster) run(ctx context.Context) error {
 		}
 		begun := time.Now()
 		if u.isLoaded() {
-			u.compute(ctx)
+			u.publish(model.Compute(ctx, u.objects(), u.protected, u.now()))
 		} else {
-			u.publish(nil, "")
+			u.publish(nil)
 		}
 		select {
 		case <-ctx.Done():
@@ -151,16 +151,6 @@ func (u *cluster) run(ctx context.Context) error {
 // isLoaded reports whether the API server has answered for each kind: a fleet without groups would be shown as one that nothing manages.
 func (u *cluster) isLoaded() bool {
 	return !slices.ContainsFunc(u.sources, func(s *source) bool { return s.status().Availability == Loading })
-}
-
-// compute computes the state and publishes it.
-func (u *cluster) compute(ctx context.Context) {
-	state, err := model.Compute(ctx, u.objects(), u.protected, u.now())
-	if err != nil {
-		u.publish(nil, model.Text(err.Error(), maxText))
-		return
-	}
-	u.publish(state, "")
 }
 
 // objects returns the objects of all kinds.
@@ -178,8 +168,7 @@ func (u *cluster) objects() *model.Objects {
 		spec := medik8s.NodeMaintenanceSpec{NodeName: m.Spec.NodeName, Reason: m.Spec.Reason}
 		out.Maintenances = append(out.Maintenances, maintenanceOf(kubevirt.GroupVersion, m.ObjectMeta, spec, m.Status))
 	}
-	machines, sets := u.machines.status().Availability, u.sets.status().Availability
-	out.Served = machines != NotServed && machines != Forbidden && sets != NotServed && sets != Forbidden
+	out.NoSets = errors.Join(u.machines.missing(), u.sets.missing())
 	return out
 }
 
@@ -193,7 +182,7 @@ func maintenanceOf(
 }
 
 // publish sets what the page shows. A nil state leaves the one before.
-func (u *cluster) publish(state *model.State, failure string) {
+func (u *cluster) publish(state *model.State) {
 	status := make([]SourceStatus, len(u.sources))
 	for i, source := range u.sources {
 		status[i] = source.status()
@@ -203,7 +192,7 @@ func (u *cluster) publish(state *model.State, failure string) {
 	if state != nil {
 		u.state = state
 	}
-	u.failure, u.status = failure, status
+	u.status = status
 	close(u.next)
 	u.next = make(chan struct{})
 }
@@ -211,9 +200,8 @@ func (u *cluster) publish(state *model.State, failure string) {
 // Cluster is the document that says how complete the others are.
 type Cluster struct {
 	view.TypeMeta
-	// Ready reports that there is something to show. Failure is why it is not up to date; empty if it is.
+	// Ready reports that there is something to show.
 	Ready   bool           `json:"ready"`
-	Failure string         `json:"failure,omitempty"`
 	Sources []SourceStatus `json:"sources"`
 }
 
@@ -231,7 +219,7 @@ func (u *cluster) snapshot() snapshot {
 	defer u.mu.Unlock()
 	return snapshot{
 		cluster: Cluster{
-			TypeMeta: view.TypeMeta{APIVersion: view.APIVersion, Kind: "Cluster"}, Ready: u.state != nil, Failure: u.failure, Sources: slices.Clone(u.status),
+			TypeMeta: view.TypeMeta{APIVersion: view.APIVersion, Kind: "Cluster"}, Ready: u.state != nil, Sources: slices.Clone(u.status),
 		},
 		state: u.state, next: u.next,
 	}

@@ -178,11 +178,7 @@ func (f *fleet) addMachine(i int, node *corev1.Node, pool, zone string) {
 // values of another writer.
 func (f *fleet) settle(t testing.TB) {
 	t.Helper()
-	finder := (&cmdutil.Snapshot{Groups: f.groups, Served: false}).Finder()
-	groups, err := finder.Groups(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	membership := (&cmdutil.Snapshot{Groups: f.groups}).Membership(t.Context())
 	settled := map[string]bool{}
 	for _, pool := range pools {
 		settled[pool.name] = pool.settled
@@ -196,11 +192,7 @@ func (f *fleet) settle(t testing.TB) {
 		if !settled[pool] || pool == "web" && i > len(f.nodes)*2/3 {
 			continue
 		}
-		assignment, err := finder.Assign(t.Context(), groups, node)
-		if err != nil {
-			t.Fatal(err)
-		}
-		decision := plan.DecideGroup(assignment.Input(ownership.DefaultProtected(), f.now))
+		decision := plan.DecideGroup(membership.Of(t.Context(), node).Input(ownership.DefaultProtected(), f.now))
 		for key, value := range decision.Change.Results[ownership.Label].Set {
 			node.Labels[key] = value
 		}

@@ -83,9 +83,7 @@ func (u *cluster) nodePage(ctx context.Context, name string) (*NodePage, error) 
 	for _, c := range compact.BoundedConditions(node.Status.Conditions) {
 		page.Conditions = append(page.Conditions, condition(string(c.Type), string(c.Status), c.Reason, c.Message, c.LastTransitionTime))
 	}
-	if err := u.explain(ctx, node, page); err != nil {
-		return nil, err
-	}
+	u.explain(ctx, node, page)
 	u.addState(name, page)
 	var events corev1.EventList
 	errEvents := u.client.List(ctx, &events, client.Limit(maxEvents), client.MatchingFields{"involvedObject.kind": "Node", "involvedObject.name": name})
@@ -105,36 +103,27 @@ func (u *cluster) nodePage(ctx context.Context, name string) (*NodePage, error) 
 }
 
 // explain adds who owns what on the Node.
-func (u *cluster) explain(ctx context.Context, node *corev1.Node, page *NodePage) error {
+func (u *cluster) explain(ctx context.Context, node *corev1.Node, page *NodePage) {
 	objects := u.objects()
-	known := plan.Objects{Nodes: map[string]*corev1.Node{node.Name: node}, Sets: objects.Sets}
+	snapshot := &cmdutil.Snapshot{Groups: objects.Groups, Nodes: []*corev1.Node{node}, Sets: objects.Sets, NoSets: objects.NoSets}
 	for _, machine := range objects.Machines {
 		if machineapi.NodeName(machine) == node.Name {
-			known.Machines = append(known.Machines, machine)
+			snapshot.Machines = append(snapshot.Machines, machine)
 			for _, c := range machine.Status.Conditions {
 				page.MachineConditions = append(page.MachineConditions, condition(string(c.Type), string(c.Status), c.Reason, c.Message, c.LastTransitionTime))
 			}
 		}
 	}
+	known := plan.Objects{Sets: snapshot.Sets, Machines: snapshot.Machines, Nodes: snapshot.NodesByName()}
 	var assignment *members.Assignment
-	if len(objects.Groups) > 0 {
-		snapshot := &cmdutil.Snapshot{Groups: objects.Groups, Sets: known.Sets, Machines: known.Machines, Served: objects.Served}
-		finder := snapshot.Finder()
-		groups, err := finder.Groups(ctx)
-		if err != nil {
-			return fmt.Errorf("reading NodeGroups: %w", err)
-		}
-		found, err := finder.Assign(ctx, groups, node)
-		if err != nil {
-			return fmt.Errorf("finding the NodeGroup: %w", err)
-		}
-		assignment = &found
-		known.GroupLayerOf = func(*corev1.Node) plan.GroupLayer { return found.GroupLayer(groups) }
+	if len(snapshot.Groups) > 0 {
+		membership := snapshot.Membership(ctx)
+		assignment = membership.Of(ctx, node)
+		known.GroupLayerOf = func(*corev1.Node) plan.GroupLayer { return assignment.GroupLayer(membership.Groups) }
 	}
 	survey := plan.SurveyOf(known, u.protected, u.now())
 	page.Explanation = view.NewNodeExplanation(node, assignment, survey, u.protected, u.now())
 	page.bound()
-	return nil
 }
 
 // bound cuts what others may have written into the Node at any length.

@@ -3,6 +3,7 @@ package ui
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"sync"
 
@@ -206,4 +207,16 @@ func (s *source) status() SourceStatus {
 	return SourceStatus{
 		Resource: s.resource, Availability: s.availability, Message: s.message, Objects: count, Incomplete: full || s.cut, Namespace: s.namespaces[0],
 	}
+}
+
+// missing returns why the page has no objects; nil where it has them, or has had them.
+func (s *source) missing() error {
+	status := s.status()
+	switch status.Availability {
+	case NotServed:
+		return fmt.Errorf("the cluster does not serve %s", s.resource)
+	case Forbidden:
+		return errors.New(status.Message)
+	}
+	return nil
 }

@@ -31,7 +31,7 @@ type options struct {
 // NewCommand returns the command.
 func NewCommand(shared *cmdutil.Options) *cobra.Command {
 	o := &options{Options: shared}
-	command := &cobra.Command{
+	command := shared.Command(&cobra.Command{
 		Use:   "ui",
 		Short: "Show the fleet in a browser",
 		Long: `Serve a page that shows every node with its state, everything that waits or is blocked with the reason, and who owns what on a node.
@@ -44,10 +44,8 @@ The command prints the address of the page, with a token that only you have, and
   # On a port of your choice
   kubectl drover ui --port 8090`,
 		Args: cobra.NoArgs,
-		RunE: shared.RunE(o.run, &o.protect),
-	}
+	}, o.run, &o.protect)
 	command.Flags().Uint16Var(&o.port, "port", 0, "Port of the page on the loopback interface; zero is a free one")
-	o.protect.AddFlags(command.Flags())
 	return command
 }
 

@@ -97,7 +97,7 @@ export function NodeView({ session, route, go, now }: { session: Session; route:
               </span>
             </div>
             <p class="why">
-              <span class="reason">{wait.reason}</span> {wait.message || wait.meaning}
+              <span class="reason">{wait.reason}</span> {wait.message}
             </p>
             <p class="advice">
               {wait.action}{" "}

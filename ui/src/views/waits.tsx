@@ -111,9 +111,8 @@ function WaitItem({ wait, go, now }: { wait: Wait; go: Go; now: number }) {
         <span class="reason" title={wait.condition ? `condition ${wait.condition}` : undefined}>
           {wait.reason}
         </span>{" "}
-        {wait.message || wait.meaning}
+        {wait.message}
       </p>
-      {wait.message && wait.meaning && <p class="quiet">{wait.meaning}</p>}
       <Advice wait={wait} go={go} />
     </article>
   );
@@ -155,7 +154,7 @@ function Together({ group, go, now }: { group: WaitGroup; go: Go; now: number })
           </span>
         </div>
         <p class="why">
-          <span class="reason">{first.reason}</span> {first.meaning || first.message}
+          <span class="reason">{first.reason}</span>
         </p>
         {first.action && <p class="advice">{first.action}</p>}
       </summary>

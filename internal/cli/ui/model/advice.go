@@ -3,14 +3,6 @@ package model
 import (
 	"slices"
 	"sync"
-
-	autoscalingplan "github.com/drover-io/drover/internal/autoscaling/plan"
-	healthplan "github.com/drover-io/drover/internal/healthcheck/plan"
-	machineplan "github.com/drover-io/drover/internal/machine/plan"
-	setplan "github.com/drover-io/drover/internal/machineset/plan"
-	maintenanceplan "github.com/drover-io/drover/internal/maintenance/plan"
-	groupplan "github.com/drover-io/drover/internal/nodegroup/plan"
-	"github.com/drover-io/drover/internal/status"
 )
 
 // kinds are the capability and the resource of each kind that can wait.
@@ -29,8 +21,8 @@ const documentation = "https://github.com/drover-io/drover/blob/main/docs/"
 
 // advice says how urgent a reason is, and what to do.
 type advice struct {
-	urgency                  Urgency
-	meaning, action, runbook string
+	urgency         Urgency
+	action, runbook string
 }
 
 // rule is the advice for some reasons of a kind.
@@ -151,8 +143,8 @@ var upgradeRules = []rule{
 	{kindRun, []string{"Suspended", "Aborted", "DryRun"}, Suspended, "", "A user has stopped the run. Resume it to continue."},
 }
 
-// reasonKey identifies a reason.
-type reasonKey struct{ kind, condition, reason string }
+// reasonKey identifies a reason of a kind.
+type reasonKey struct{ kind, reason string }
 
 // advices are the rules by kind and reason.
 var advices = sync.OnceValue(func() map[reasonKey]advice {
@@ -163,32 +155,16 @@ var advices = sync.OnceValue(func() map[reasonKey]advice {
 			page = documentation + "runbooks/" + rule.runbook + ".md"
 		}
 		for _, reason := range rule.reasons {
-			out[reasonKey{kind: rule.kind, reason: reason}] = advice{urgency: rule.urgency, action: rule.action, runbook: page}
-		}
-	}
-	return out
-})
-
-// meanings are what the reasons of conditions mean.
-var meanings = sync.OnceValue(func() map[reasonKey]string {
-	out := map[reasonKey]string{}
-	for _, docs := range [][]status.ConditionDoc{
-		groupplan.ConditionDocs(), setplan.ConditionDocs(), machineplan.ConditionDocs(), healthplan.ConditionDocs(), autoscalingplan.ConditionDocs(),
-		maintenanceplan.ConditionDocs(),
-	} {
-		for _, doc := range docs {
-			out[reasonKey{doc.On, doc.Type, doc.Reason}] = doc.When
+			out[reasonKey{rule.kind, reason}] = advice{urgency: rule.urgency, action: rule.action, runbook: page}
 		}
 	}
 	return out
 })
 
 // adviceOf returns the advice for a reason. A reason of another writer is not known: it waits, and docs/conditions.md lists the others.
-func adviceOf(kind, condition, reason string) advice {
-	found, known := advices()[reasonKey{kind: kind, reason: reason}]
-	if !known {
-		found = advice{urgency: Waiting, runbook: documentation + "conditions.md"}
+func adviceOf(kind, reason string) advice {
+	if found, known := advices()[reasonKey{kind, reason}]; known {
+		return found
 	}
-	found.meaning = meanings()[reasonKey{kind, condition, reason}]
-	return found
+	return advice{urgency: Waiting, runbook: documentation + "conditions.md"}
 }

@@ -4,7 +4,6 @@ package model
 
 import (
 	"context"
-	"fmt"
 	"time"
 	"unicode/utf8"
 
@@ -36,8 +35,8 @@ type Objects struct {
 	Maintenances []*medik8s.NodeMaintenance
 	Runs         []*mutex.MutexRunConfig
 	Leases       []*coordinationv1.Lease
-	// Served reports whether the Machines and MachineSets have been read.
-	Served bool
+	// NoSets is why Machines or MachineSets could not be read; nil where they were.
+	NoSets error
 }
 
 // State is what the page shows at one moment. It is never changed after Compute returns it.
@@ -47,53 +46,38 @@ type State struct {
 }
 
 // Compute returns what the page shows of the objects.
-func Compute(ctx context.Context, objects *Objects, protected ownership.Protected, now time.Time) (*State, error) {
-	assigned, err := assign(ctx, objects)
-	if err != nil {
-		return nil, err
-	}
-	survey := plan.SurveyOf(assigned.planObjects(objects), protected, now)
+func Compute(ctx context.Context, objects *Objects, protected ownership.Protected, now time.Time) *State {
+	snapshot := &cmdutil.Snapshot{Groups: objects.Groups, Nodes: objects.Nodes, Sets: objects.Sets, Machines: objects.Machines, NoSets: objects.NoSets}
+	assigned := assign(ctx, snapshot)
+	survey := plan.SurveyOf(assigned.planObjects(snapshot), protected, now)
 	waits := waitsOf(objects, &survey)
 	c := newComputation(objects, &survey, assigned, waits, protected, now)
-	state := &State{
+	return &State{
 		Fleet: Fleet{TypeMeta: view.TypeMeta{APIVersion: view.APIVersion, Kind: "Fleet"}, Items: c.cells(objects.Nodes)},
 		Waits: newWaitList(waits),
 	}
-	return state, nil
 }
 
 // assignments are the NodeGroups that Nodes belong to.
 type assignments struct {
 	groups []*members.Group
-	byNode map[string]members.Assignment
+	byNode map[string]*members.Assignment
 }
 
 // assign decides which NodeGroup each Node belongs to, as the operator does.
-func assign(ctx context.Context, objects *Objects) (*assignments, error) {
-	snapshot := &cmdutil.Snapshot{Groups: objects.Groups, Nodes: objects.Nodes, Sets: objects.Sets, Machines: objects.Machines, Served: objects.Served}
-	finder := snapshot.Finder()
-	groups, err := finder.Groups(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("reading NodeGroups: %w", err)
+func assign(ctx context.Context, snapshot *cmdutil.Snapshot) *assignments {
+	membership := snapshot.Membership(ctx)
+	out := &assignments{groups: membership.Groups, byNode: make(map[string]*members.Assignment, len(snapshot.Nodes))}
+	for _, node := range snapshot.Nodes {
+		out.byNode[node.Name] = membership.Of(ctx, node)
 	}
-	out := &assignments{groups: groups, byNode: make(map[string]members.Assignment, len(objects.Nodes))}
-	for _, node := range objects.Nodes {
-		assignment, err := finder.Assign(ctx, groups, node)
-		if err != nil {
-			return nil, fmt.Errorf("finding the NodeGroup of node %s: %w", node.Name, err)
-		}
-		out.byNode[node.Name] = assignment
-	}
-	return out, nil
+	return out
 }
 
 // planObjects returns the input of a survey.
-func (a *assignments) planObjects(objects *Objects) plan.Objects {
-	out := plan.Objects{Sets: objects.Sets, Machines: objects.Machines, Nodes: make(map[string]*corev1.Node, len(objects.Nodes))}
-	for _, node := range objects.Nodes {
-		out.Nodes[node.Name] = node
-	}
-	if len(objects.Groups) > 0 {
+func (a *assignments) planObjects(snapshot *cmdutil.Snapshot) plan.Objects {
+	out := plan.Objects{Sets: snapshot.Sets, Machines: snapshot.Machines, Nodes: snapshot.NodesByName()}
+	if len(snapshot.Groups) > 0 {
 		out.GroupLayerOf = func(node *corev1.Node) (layer plan.GroupLayer) {
 			if assignment, found := a.byNode[node.Name]; found {
 				layer = assignment.GroupLayer(a.groups)

@@ -72,8 +72,6 @@ type Wait struct {
 	Condition string `json:"condition,omitempty"`
 	Reason    string `json:"reason"`
 	Message   string `json:"message,omitempty"`
-	// Meaning is what the reason means, as docs/conditions.md has it.
-	Meaning string `json:"meaning,omitempty"`
 	// Action is what to do, and Runbook the address of a page that says more.
 	Action  string `json:"action,omitempty"`
 	Runbook string `json:"runbook,omitempty"`
@@ -143,14 +141,14 @@ type subject struct {
 
 // wait returns a wait for a reason.
 func (s subject) wait(condition, reason, message string, since time.Time) Wait {
-	advice := adviceOf(s.kind, condition, reason)
+	advice := adviceOf(s.kind, reason)
 	of := kinds[s.kind]
 	resource := cmp.Or(s.resource, of.resource)
 	return Wait{
 		ID:      strings.Join([]string{resource, s.object.GetNamespace(), s.object.GetName(), condition}, "/"),
 		Urgency: advice.urgency, Capability: of.capability, Kind: s.kind, Namespace: s.object.GetNamespace(), Name: s.object.GetName(),
 		Resource: resource + "/" + s.object.GetName(), Node: Text(s.node, maxName), Since: stamp(since), Condition: condition,
-		Reason: Text(reason, maxReason), Message: Text(message, maxMessage), Meaning: advice.meaning, Action: advice.action, Runbook: advice.runbook,
+		Reason: Text(reason, maxReason), Message: Text(message, maxMessage), Action: advice.action, Runbook: advice.runbook,
 	}
 }
 
@@ -218,7 +216,7 @@ func rolloutWaits(objects *Objects, survey *plan.Survey) (waits []Wait) {
 	for _, set := range objects.Sets {
 		byName[set.Namespace+"/"+set.Name] = set
 	}
-	list := view.NewStatusList(plan.Objects{Sets: objects.Sets}, *survey)
+	list := view.NewStatusList(objects.Sets, *survey)
 	for i := range list.Items {
 		status := &list.Items[i]
 		set := byName[status.Namespace+"/"+status.Name]

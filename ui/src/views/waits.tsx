@@ -154,7 +154,7 @@ function Together({ group, go, now }: { group: WaitGroup; go: Go; now: number })
           </span>
         </div>
         <p class="why">
-          <span class="reason">{first.reason}</span>
+          <span class="reason">{first.reason}</span> {waits.every((wait) => wait.message === first.message) && first.message}
         </p>
         {first.action && <p class="advice">{first.action}</p>}
       </summary>

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
+	"github.com/drover-io/drover/internal/bounded"
 	"github.com/drover-io/drover/internal/controller/delay"
 	"github.com/drover-io/drover/internal/disruption/plan"
 	"github.com/drover-io/drover/internal/nodelease"
@@ -221,7 +222,10 @@ const joinTime = time.Minute
 // group: disrupted before, the Node would come into the group without a place in the budget.
 func (b *Budgets) admitWithoutGroup(ctx context.Context, request *Request, permit *Permit) error {
 	permit.Answer = plan.Answer{Allowed: true}
-	if b == nil || b.Joining == nil || request.Target == nil || b.Clock.Since(request.Target.CreationTimestamp.Time) >= joinTime {
+	if b == nil || b.Joining == nil || request.Target == nil {
+		return nil
+	}
+	if registered, now := request.Target.CreationTimestamp.Time, b.Clock.Now(); now.Sub(registered) >= joinTime || !bounded.IsPossible(registered, now) {
 		return nil
 	}
 	machine, err := b.Joining(ctx, request.Target)

@@ -180,6 +180,10 @@ func TestBegin_Joining(t *testing.T) {
 	f.begin(request, plan.ReasonJoining)
 	f.step(joinTime)
 	f.begin(request, "")
+	f.end(request)
+	// This process's clock is behind.
+	request.Target.CreationTimestamp = metav1.NewTime(f.clock.Now().Add(time.Hour))
+	f.begin(request, "")
 }
 
 // TestBegin_AdmissionWasRemoved: another writer has removed the admission, which the cache does not show yet. With the lease the work shows anyway.

@@ -103,7 +103,7 @@ func (m *Metrics) count(group *Group, of known, change int) {
 	}
 	m.phases.WithLabelValues(labels[:]...).Set(float64(s.sum))
 	if of.phase != medik8s.PhaseSucceeded {
-		m.name(labels, s)
+		m.name(labels, s, of.node)
 	}
 	if s.sum == 0 {
 		m.phases.DeleteLabelValues(labels[:]...)
@@ -111,8 +111,11 @@ func (m *Metrics) count(group *Group, of known, change int) {
 	}
 }
 
-// name sets the series of the first nodes of a group and phase, and removes those of others.
-func (m *Metrics) name(labels [2]string, s *series) {
+// name sets the series of the first nodes of a group and phase after a change of one node, and removes the series of the others.
+func (m *Metrics) name(labels [2]string, s *series, changed string) {
+	if len(s.named) == maxNamed && changed > s.named[maxNamed-1] {
+		return // thousands of NodeMaintenances are not sorted at each change of one
+	}
 	names := slices.Sorted(maps.Keys(s.count))
 	names = names[:min(len(names), maxNamed)]
 	for _, node := range s.named {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -166,5 +167,15 @@ func TestRequests(t *testing.T) {
 	}
 	if got := mostAdded(all); got != 2 {
 		t.Errorf("%d Machines more, want 2", got)
+	}
+}
+
+// TestVariants_Apply: the sources have the texts that the variants of the benchmark platform replace.
+func TestVariants_Apply(t *testing.T) {
+	t.Chdir(filepath.Join("..", ".."))
+	for _, v := range variants() {
+		if _, err := v.apply(t.TempDir()); err != nil {
+			t.Errorf("%s: %v", v.name, err)
+		}
 	}
 }

@@ -34,7 +34,7 @@ func variants() []variant {
 		{"the default GOGC", []edit{{folder + "operator.go", "go tuneCollector(ctx, cm.filling)", ""}}},
 		{"GOGC=50", []edit{{folder + "operator.go", "go tuneCollector(ctx, cm.filling)", "debug.SetGCPercent(50)"},
 			{folder + "operator.go", "\t\"net/http\"\n", "\t\"net/http\"\n\t\"runtime/debug\"\n"}}},
-		{"lists of controller-runtime", []edit{{folder + "lists.go", "if !selects {", "if true {"}}},
+		{"lists of controller-runtime", []edit{{folder + "lists.go", "if !selects {", "if !selects || true {"}}},
 		{"whole objects in the cache", []edit{{folder + "trim.go", "drop(known)", "_ = drop"}}},
 		{"texts not shared", []edit{noSharing}},
 		{"JSON by encoding/json", []edit{{folder + "informers.go", "if isMachine(gvk) {\n\t\treturn func", "if false {\n\t\treturn func"}}},

@@ -29,8 +29,8 @@ type Input struct {
 	Budgets func(pod *corev1.Pod) []*policyv1.PodDisruptionBudget
 	// DaemonSetExists reports whether a DaemonSet exists.
 	DaemonSetExists func(key types.NamespacedName) bool
-	// Answered returns the last answer to the eviction of a pod, if there is one.
-	Answered func(pod types.UID) (Answer, bool)
+	// LastAnswer returns the last answer to the eviction of a pod, if there is one.
+	LastAnswer func(pod types.UID) (Answer, bool)
 	// Attached are the volumes attached to the node, except volumes of pods that remain on it; needed only with Options.Volumes.
 	Attached []string
 	// Emptied is when the last pod that has to leave was first seen to be gone; zero is Since.
@@ -297,7 +297,7 @@ func (d *decider) terminating(pod *corev1.Pod) RemainingPod {
 
 // evict adds the task to evict a pod, and reports why it has not left yet.
 func (d *decider) evict(pod *corev1.Pod) {
-	answer, known := d.in.Answered(pod.UID)
+	answer, known := d.in.LastAnswer(pod.UID)
 	verdict := d.addTask(pod)
 	switch {
 	case known && answer.Done():

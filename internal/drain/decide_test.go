@@ -106,7 +106,7 @@ func (s *inputs) decide() Decision {
 			return found
 		},
 		DaemonSetExists: func(key types.NamespacedName) bool { return key.Name == "agent" },
-		Answered:        func(uid types.UID) (Answer, bool) { a, ok := s.answers[uid]; return a, ok },
+		LastAnswer:      func(uid types.UID) (Answer, bool) { a, ok := s.answers[uid]; return a, ok },
 	})
 }
 
@@ -474,7 +474,7 @@ func TestDecide_Preview(t *testing.T) {
 	}
 	in.Pods = []*corev1.Pod{newPod("a")}
 	in.Budgets = func(*corev1.Pod) []*policyv1.PodDisruptionBudget { return nil }
-	in.Answered = func(types.UID) (Answer, bool) { return Answer{}, false }
+	in.LastAnswer = func(types.UID) (Answer, bool) { return Answer{}, false }
 	in.DaemonSetExists = func(types.NamespacedName) bool { return false }
 	if got := Decide(in); got.String() != "evict a, a=Evicting" || !got.Report.Wake.IsZero() || got.Report.DeadlineExceeded {
 		t.Errorf("with a pod: %s, %+v", got, got.Report)

@@ -109,7 +109,7 @@ func TestDecide_PodsReturnLessAndLess(t *testing.T) {
 		at := now.Add(time.Duration(second) * time.Second)
 		decision := Decide(Input{
 			Node: &corev1.Node{}, Pods: []*corev1.Pod{pod}, Since: now, Now: at,
-			Budgets: noBudgets, DaemonSetExists: noDaemonSets, Answered: noAnswers,
+			Budgets: noBudgets, DaemonSetExists: noDaemonSets, LastAnswer: noAnswers,
 		})
 		if len(decision.Tasks) > 0 {
 			evictions++
@@ -129,7 +129,7 @@ func TestDecide_MayReturn(t *testing.T) {
 			newPod("a", tolerating("")), newPod("b", tolerating("x")), newPod("c", tolerating(""), owned("DaemonSet", "agent")),
 			newPod("d", tolerating(corev1.TaintNodeUnschedulable), owned("Job", "x")),
 		},
-		Answered: noAnswers,
+		LastAnswer: noAnswers,
 	})
 	if got := strings.Join(decision.Report.MayReturn, ", "); got != "Job shop/x, ReplicaSet shop/web" {
 		t.Error(got)

@@ -106,7 +106,7 @@ func (w *watched) expect(t *testing.T, lists, watches int) {
 }
 
 // Workers of a kind that has not changed, or whose changes the cache shows, start with the bookmark of a watch, and without a list.
-func TestBarrier_Watch(t *testing.T) {
+func TestLeaderBarrier_Watch(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		cached  string
@@ -140,7 +140,7 @@ func TestBarrier_Watch(t *testing.T) {
 }
 
 // The workers wait for the last change until the version, of whatever kind it is.
-func TestBarrier_WaitsForChanges(t *testing.T) {
+func TestLeaderBarrier_WaitsForChanges(t *testing.T) {
 	update := func(name, v string) func(cache.Store) error {
 		return func(store cache.Store) error {
 			n := version("1", v)
@@ -204,7 +204,7 @@ func TestBarrier_WaitsForChanges(t *testing.T) {
 }
 
 // A cache that lags for long is compared anew: with the version that the API server has then.
-func TestBarrier_LagsForLong(t *testing.T) {
+func TestLeaderBarrier_LagsForLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &watched{server: server{version: "30", items: many}, changes: []change{changed(watch.Added, "a", "25"), bookmark("30")}}
 		w.onList = func() {
@@ -237,7 +237,7 @@ func TestBarrier_LagsForLong(t *testing.T) {
 }
 
 // What a watch does not show is compared object by object.
-func TestBarrier_Fallback(t *testing.T) {
+func TestLeaderBarrier_Fallback(t *testing.T) {
 	status := func(err *apierrors.StatusError) change {
 		return change{Event: watch.Event{Type: watch.Error, Object: &err.ErrStatus}}
 	}
@@ -302,7 +302,7 @@ func TestBarrier_Fallback(t *testing.T) {
 }
 
 // A leader that has read the versions before its caches fill needs neither a watch nor a list.
-func TestBarrier_ReadVersions(t *testing.T) {
+func TestLeaderBarrier_ReadVersions(t *testing.T) {
 	w := &watched{server: server{version: "30", items: many}, refuses: errors.New("no")}
 	b, store := w.barrier(t, "20")
 	b.ReadVersions(t.Context(), node(""))
@@ -332,7 +332,7 @@ func TestBarrier_ReadVersions(t *testing.T) {
 }
 
 // A version that was read, or whose read began, before a reset is not relied upon.
-func TestBarrier_ResetWhileVersionsAreRead(t *testing.T) {
+func TestLeaderBarrier_ResetWhileVersionsAreRead(t *testing.T) {
 	for name, during := range map[string]bool{"before": false, "meanwhile": true} {
 		w := &watched{server: server{version: "30", items: many}, refuses: errors.New("no")}
 		b, _ := w.barrier(t, "35")
@@ -354,7 +354,7 @@ func TestBarrier_ResetWhileVersionsAreRead(t *testing.T) {
 	}
 }
 
-func TestBarrier_VersionsCannotBeRead(t *testing.T) {
+func TestLeaderBarrier_VersionsCannotBeRead(t *testing.T) {
 	w := &watched{server: server{version: "30", items: many, err: errors.New("no")}}
 	b, _ := w.barrier(t, "30")
 	b.ReadVersions(t.Context(), node(""))
@@ -366,7 +366,7 @@ func TestBarrier_VersionsCannotBeRead(t *testing.T) {
 }
 
 // Kinds are watched at the same time, each in the scope of its informer and from the version of its cache.
-func TestBarrier_WatchesKindsAtTheSameTime(t *testing.T) {
+func TestLeaderBarrier_WatchesKindsAtTheSameTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &watched{server: server{version: "30", items: many}, changes: []change{bookmark("30")}}
 		b, _ := w.barrier(t, "20")
@@ -396,7 +396,7 @@ func TestBarrier_WatchesKindsAtTheSameTime(t *testing.T) {
 	})
 }
 
-func TestBarrier_ContextEndsDuringWatch(t *testing.T) {
+func TestLeaderBarrier_ContextEndsDuringWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for name, changes := range map[string][]change{
 			"while it watches": nil, "while it waits": {changed(watch.Added, "a", "31")},
@@ -415,7 +415,7 @@ func TestBarrier_ContextEndsDuringWatch(t *testing.T) {
 }
 
 // The first page of a kind with few objects has them all: they are compared, and nothing is watched.
-func TestBarrier_FewObjects(t *testing.T) {
+func TestLeaderBarrier_FewObjects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &watched{server: server{version: "30", items: many[:1]}}
 		b, store := w.barrier(t, "5")
@@ -437,7 +437,7 @@ func TestBarrier_FewObjects(t *testing.T) {
 }
 
 // The watch takes a second: what is listed sooner is not watched.
-func TestBarrier_RemainingObjects(t *testing.T) {
+func TestLeaderBarrier_RemainingObjects(t *testing.T) {
 	for _, c := range []struct {
 		remaining      *int64
 		lists, watches int

@@ -73,7 +73,7 @@ type comparison struct {
 	store cache.Store
 	// busy is full while one caller compares; the others wait for it. reading is the same for the version.
 	busy, reading chan struct{}
-	// version is what ReadVersions has read; empty if it has not. The Barrier's mutex guards it.
+	// version is what ReadVersions has read; empty if it has not. The LeaderBarrier's mutex guards it.
 	version string
 	done    bool
 }

@@ -142,7 +142,7 @@ func TestSnapshot_Missing(t *testing.T) {
 
 // The workers wait for a cache that lags, and the list is repeated when one of its objects was deleted meanwhile. There is no watch: of the first
 // list the version alone is used.
-func TestBarrier_CacheLags(t *testing.T) {
+func TestLeaderBarrier_CacheLags(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{items: []item{{"a", "1", "10"}, {"b", "2", "20"}}, version: "30"}
 		s.onList = func() {
@@ -174,8 +174,8 @@ func TestBarrier_CacheLags(t *testing.T) {
 	})
 }
 
-// TestBarrier_OncePerStore: capabilities that watch the same kind compare its cache once; a new informer is compared anew, and all after a reset.
-func TestBarrier_OncePerStore(t *testing.T) {
+// TestLeaderBarrier_OncePerStore: capabilities that watch the same kind compare its cache once; a new informer is compared anew, and all after a reset.
+func TestLeaderBarrier_OncePerStore(t *testing.T) {
 	s := &server{items: []item{{"a", "1", "10"}}, version: "10"}
 	b := barrierOf(t, s, storeWith(t, s.items...))
 	expect := func(lists int) {
@@ -192,7 +192,7 @@ func TestBarrier_OncePerStore(t *testing.T) {
 	expect(3)
 }
 
-func TestBarrier_ListFails(t *testing.T) {
+func TestLeaderBarrier_ListFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{err: errors.New("etcd has no leader")}
 		s.onList = func() {
@@ -210,7 +210,7 @@ func TestBarrier_ListFails(t *testing.T) {
 	})
 }
 
-func TestBarrier_ContextEnds(t *testing.T) {
+func TestLeaderBarrier_ContextEnds(t *testing.T) {
 	for name, s := range map[string]*server{
 		"while it lists": {err: errors.New("no")}, "while it waits": {items: []item{{"a", "1", "10"}}, version: "30"},
 	} {
@@ -223,14 +223,14 @@ func TestBarrier_ContextEnds(t *testing.T) {
 	}
 }
 
-func TestBarrier_NoStore(t *testing.T) {
+func TestLeaderBarrier_NoStore(t *testing.T) {
 	b := &LeaderBarrier{Cache: &storedInformer{informer: &stored{}}, Live: (&server{}).live(t)}
 	if err := b.Wait(t.Context(), node("")); err == nil || !strings.Contains(err.Error(), "no store") {
 		t.Errorf("error %v", err)
 	}
 }
 
-func TestBarrier_ScopesOfInformers(t *testing.T) {
+func TestLeaderBarrier_ScopesOfInformers(t *testing.T) {
 	selector := labels.SelectorFromSet(labels.Set{"drover": "yes"})
 	s := &server{}
 	b := barrierOf(t, s, storeWith(t))

@@ -80,7 +80,7 @@ func (rc *reconciliation) lockLimits(ctx context.Context, current *snapshot) (lo
 
 // postpone returns what has not been tried: remediations that wait for the cache, and remediations that exceed a limit.
 func (rc *reconciliation) postpone(current *snapshot, tried map[types.UID]bool) (out outcome) {
-	startable, limited := current.decision.Startable(tried)
+	startable, limited := current.decision.WithinLimits(tried)
 	if len(startable) > 0 {
 		// The cache shows by an event what has started; an external remediation has no event.
 		out.remaining = true
@@ -106,7 +106,7 @@ func (rc *reconciliation) mayStart(current *snapshot, tried map[types.UID]bool, 
 
 // next returns the first remediation that has not been tried and exceeds no limit; nil for none.
 func next(current *snapshot, tried map[types.UID]bool) *plan.Remediation {
-	if startable, _ := current.decision.Startable(tried); len(startable) > 0 {
+	if startable, _ := current.decision.WithinLimits(tried); len(startable) > 0 {
 		return startable[0]
 	}
 	return nil

@@ -97,7 +97,7 @@ func (rc *reconciliation) limit(ctx context.Context, current *snapshot) error {
 		current.decision.Fail(current.unlimited)
 		return nil
 	}
-	current.decision.ApplyLimits(&group)
+	current.decision.PrepareLimits(&group)
 	return nil
 }
 

@@ -16,6 +16,12 @@ const (
 // cluster-autoscaler set any other one.
 const DeletionMark = "drover.dev/replaced"
 
+// IsReplacing reports whether an annotation says that a Machine is being replaced: the first of the two steps.
+func IsReplacing(machine *machinev1beta1.Machine) bool {
+	_, marked := machine.Annotations[ReplacingAnnotation]
+	return marked
+}
+
 // HasDeletionMark reports whether Drover marks a Machine as the next to delete. If the deletion did not follow, the mark means nothing once the
 // Machine is not to be replaced any more.
 func HasDeletionMark(machine *machinev1beta1.Machine) bool {

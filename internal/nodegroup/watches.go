@@ -214,7 +214,7 @@ func (r *Reconciler) machineToRequests(ctx context.Context, machine *machinev1be
 		// Without the MachineSet there is nothing to replace.
 		return nil
 	}
-	_, replacing := machine.Annotations[machineapi.ReplacingAnnotation]
+	replacing := machineapi.IsReplacing(machine)
 	isMarked := replacing || machineapi.HasDeletionMark(machine)
 	return slices.DeleteFunc(r.setToRequests(ctx, set), func(request reconcile.Request) bool { return request.Namespace != "" && !isMarked })
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/drover-io/drover/internal/bounded"
 )
 
-// Waves returns the Nodes of the group as a roll-out reaches them: wave after wave, and in each the Nodes in their order.
-func (in *Input) Waves() [][]Node {
+// PreviewWaves returns the Nodes of the group as a roll-out reaches them: wave after wave, and in each the Nodes in their order.
+func (in *Input) PreviewWaves() [][]Node {
 	in.Nodes = sorted(in.Nodes)
 	early, late := in.split(in.rollout())
 	waves := in.waves(early)

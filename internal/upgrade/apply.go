@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -264,21 +263,6 @@ func (rc *reconciliation) applyNodeChanges(ctx context.Context, changes []plan.N
 		return resultOf(err)
 	}
 	return out.and(resultOf(worstOf(errs...)))
-}
-
-func (rc *reconciliation) patchNode(ctx context.Context, change *plan.NodeChange) error {
-	target := nodeMetadata(change.Node)
-	if err := rc.Writer.Patch(ctx, target, client.RawPatch(types.MergePatchType, change.Patch()), fieldOwner); err != nil {
-		return fmt.Errorf("patching Node %s: %w", change.Node.Name, err)
-	}
-	rc.expect(target)
-	return nil
-}
-
-func nodeMetadata(node *corev1.Node) *metav1.PartialObjectMetadata {
-	target := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: node.Name, UID: node.UID}}
-	target.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Node"))
-	return target
 }
 
 // expect records the version that a write has made.

@@ -117,7 +117,7 @@ func readDrain(
 		},
 		// Pods of DaemonSets stay, whether or not their DaemonSet still exists.
 		DaemonSetExists: func(types.NamespacedName) bool { return true },
-		Answered:        func(types.UID) (drain.Answer, bool) { return drain.Answer{}, false },
+		LastAnswer:      func(types.UID) (drain.Answer, bool) { return drain.Answer{}, false },
 	})
 	if len(decision.Report.Remaining) == 0 {
 		return plan.Drain{Text: "all pods have left"}, nil

@@ -2,9 +2,12 @@ package upgrade
 
 import (
 	"context"
+	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/api/mutex/v1alpha1"
 	"github.com/drover-io/drover/internal/disruption"
@@ -98,4 +101,19 @@ func (rc *reconciliation) renewLeases(ctx context.Context, run *plan.Run) outcom
 		}
 	}
 	return out
+}
+
+func (rc *reconciliation) patchNode(ctx context.Context, change *plan.NodeChange) error {
+	target := nodeMetadata(change.Node)
+	if err := rc.Writer.Patch(ctx, target, client.RawPatch(types.MergePatchType, change.Patch()), fieldOwner); err != nil {
+		return fmt.Errorf("patching Node %s: %w", change.Node.Name, err)
+	}
+	rc.expect(target)
+	return nil
+}
+
+func nodeMetadata(node *corev1.Node) *metav1.PartialObjectMetadata {
+	target := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: node.Name, UID: node.UID}}
+	target.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Node"))
+	return target
 }

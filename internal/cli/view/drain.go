@@ -94,7 +94,7 @@ func (d *Drain) decide(options drain.Options, now time.Time) drain.Report {
 		Node: d.Node, Pods: d.Pods, Options: options, Since: d.cordoned(), Now: now,
 		Budgets:         d.selecting,
 		DaemonSetExists: func(key types.NamespacedName) bool { return d.DaemonSets[key] },
-		Answered:        func(types.UID) (drain.Answer, bool) { return drain.Answer{}, false },
+		LastAnswer:      func(types.UID) (drain.Answer, bool) { return drain.Answer{}, false },
 	}).Report
 }
 

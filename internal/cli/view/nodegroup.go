@@ -99,7 +99,7 @@ func NewNodeGroupPlan(in *GroupInput) *NodeGroupPlan {
 		return plan.DecideGroup(finally(assignment.Input(in.Protected, in.Now)))
 	})
 	decision := groupplan.Decide(decided)
-	spec, waves, c := &in.Group.Spec, decided.Rollout().Waves(), decision.Counts
+	spec, waves, c := &in.Group.Spec, decided.Rollout().PreviewWaves(), decision.Counts
 	out := &NodeGroupPlan{
 		Name: in.Group.Name, Generation: in.Group.Generation, Suspended: spec.Suspend, DryRun: spec.DryRun, Problems: in.Group.Declaration.Problems,
 		Waves: []Wave{}, Wave: decision.Wave, Disruption: disruptionOf(in), Replacement: NewReplacementPlan(in), AutoscaledSets: autoscaledSets(in),

@@ -127,7 +127,7 @@ func (e *Engine) decide(ctx context.Context, node *corev1.Node, since time.Time,
 		return drain.Decision{}, err
 	}
 	in := drain.Input{
-		Node: node, Pods: pods, Options: options, Since: since, Now: e.clock.Now(), Answered: e.queue.Answered,
+		Node: node, Pods: pods, Options: options, Since: since, Now: e.clock.Now(), LastAnswer: e.queue.LastAnswer,
 		Budgets:         e.budgets(ctx),
 		DaemonSetExists: func(key types.NamespacedName) bool { return e.daemonSetExists(ctx, key) },
 	}

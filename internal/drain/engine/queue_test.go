@@ -169,7 +169,7 @@ func TestQueue_OneRequestPerPod(t *testing.T) {
 		if want := "n1 n1 n2"; strings.Join(slices.Sorted(slices.Values(q.changedNodes)), " ") != want {
 			t.Errorf("changed %v, want %s", q.changedNodes, want)
 		}
-		if answer, ok := q.Answered("uid-a"); !ok || answer.Outcome != drain.Accepted {
+		if answer, ok := q.LastAnswer("uid-a"); !ok || answer.Outcome != drain.Accepted {
 			t.Errorf("%+v, %v", answer, ok)
 		}
 		// Accepted, and still there: the requests are repeated.
@@ -192,7 +192,7 @@ func TestSetTasks_PodRemoved(t *testing.T) {
 		if len(q.entries) != 0 || len(q.nodes) != 0 {
 			t.Errorf("left: %v, %v", q.entries, q.nodes)
 		}
-		if _, ok := q.Answered("uid-b"); ok {
+		if _, ok := q.LastAnswer("uid-b"); ok {
 			t.Error("an answer is left")
 		}
 	})
@@ -354,7 +354,7 @@ func TestQueue_APIServerDenies(t *testing.T) {
 		q.SetTasks("n1", tasks("n1", "a", "b"))
 		// The eviction of a is denied, and b is offered the disruption.
 		q.expect(q.processAll(), "a, b")
-		if answer, _ := q.Answered("uid-a"); answer.Outcome != drain.BudgetSpent {
+		if answer, _ := q.LastAnswer("uid-a"); answer.Outcome != drain.BudgetSpent {
 			t.Errorf("%+v", answer)
 		}
 		delete(q.answers, "a")

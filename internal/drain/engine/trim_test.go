@@ -104,7 +104,7 @@ func TestTrimPod_EndOfAPeriodOutOfRange(t *testing.T) {
 			Options:         drain.Options{Deadline: time.Minute, Force: true},
 			Budgets:         func(*corev1.Pod) []*policyv1.PodDisruptionBudget { return nil },
 			DaemonSetExists: func(types.NamespacedName) bool { return false },
-			Answered:        func(types.UID) (drain.Answer, bool) { return drain.Answer{}, false },
+			LastAnswer:      func(types.UID) (drain.Answer, bool) { return drain.Answer{}, false },
 		})
 		if len(decision.Tasks) != 1 || decision.Tasks[0].Grace == nil {
 			t.Errorf("created %s: it is not deleted, %s", pod.CreationTimestamp, decision.Report.Text())

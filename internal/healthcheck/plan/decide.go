@@ -97,7 +97,7 @@ type Decision struct {
 	Limits Limits
 	// Allowed reports whether Machines may be remediated.
 	Allowed bool
-	// Remediations are the Machines that can be remediated now, in this order, as far as Limits let them: see Startable.
+	// Remediations are the Machines that can be remediated now, in this order, as far as Limits let them: see WithinLimits.
 	Remediations []Remediation
 	// Blocked are the other Machines that need remediation.
 	Blocked []Blocked
@@ -111,7 +111,7 @@ type Decision struct {
 	Wake time.Time
 
 	now time.Time
-	// limited is what ApplyLimits has found; nil where nothing is limited.
+	// limited is what PrepareLimits has found; nil where nothing is limited.
 	limited *disruptionplan.Input
 }
 

@@ -87,8 +87,8 @@ type Group struct {
 	ControllerStart time.Time
 }
 
-// ApplyLimits has the limits of the MachineHealthCheck apply to its remediations: they ask for places in a NodeGroup that exists nowhere else.
-func (d *Decision) ApplyLimits(g *Group) {
+// PrepareLimits has the limits of the MachineHealthCheck apply to its remediations: they ask for places in a NodeGroup that exists nowhere else.
+func (d *Decision) PrepareLimits(g *Group) {
 	machines := g.observe(d.now)
 	total := 0
 	for i := range g.Machines[:g.Selected] {
@@ -191,8 +191,8 @@ func keyOf(machine *machinev1beta1.Machine) types.NamespacedName {
 // IsLimited reports whether limits apply to the remediations.
 func (d *Decision) IsLimited() bool { return d.limited != nil }
 
-// Startable sorts the remediations, those aside that have been tried: the first ones may start, in this order, and the others exceed a limit.
-func (d *Decision) Startable(tried map[types.UID]bool) (startable []*Remediation, limited []Blocked) {
+// WithinLimits sorts the remediations, those aside that have been tried: the first ones may start, in this order, and the others exceed a limit.
+func (d *Decision) WithinLimits(tried map[types.UID]bool) (startable []*Remediation, limited []Blocked) {
 	in := disruptionplan.Input{}
 	if d.limited != nil {
 		in = *d.limited

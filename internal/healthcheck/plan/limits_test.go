@@ -84,8 +84,8 @@ func withMax(text string) Limits { return Limits{MaxInFlight: new(intstr.Parse(t
 // startables lists which remediations may start, and which exceed a limit; first is the first that exceeds a limit.
 func startables(check *machinev1beta1.MachineHealthCheck, group *Group, limits Limits, now time.Time) (startable, limited string, first Blocked) {
 	d := Decide(&Input{Check: check, Targets: group.Machines, Limits: limits, Now: now})
-	d.ApplyLimits(group)
-	may, rest := d.Startable(nil)
+	d.PrepareLimits(group)
+	may, rest := d.WithinLimits(nil)
 	var starts, waits []string
 	for _, r := range may {
 		starts = append(starts, r.Machine.Name)
@@ -280,8 +280,8 @@ func TestStartable_DeletionNotShown(t *testing.T) {
 func TestStartable_TriedLeavesItsPlace(t *testing.T) {
 	targets := newTargets("uuuw")
 	d := Decide(&Input{Check: newCheck("c"), Targets: targets, Limits: withMax("1"), Now: start})
-	d.ApplyLimits(newGroup(targets, 4))
-	startable, limited := d.Startable(map[types.UID]bool{targets[0].Machine.UID: true})
+	d.PrepareLimits(newGroup(targets, 4))
+	startable, limited := d.WithinLimits(map[types.UID]bool{targets[0].Machine.UID: true})
 	if len(startable) != 1 || startable[0].Machine.Name != "m1" || len(limited) != 1 {
 		t.Errorf("%d startable, %d limited", len(startable), len(limited))
 	}

@@ -105,7 +105,7 @@ func replacing(set *machinev1beta1.MachineSet, members []Member) (found []*machi
 	var template *machineapi.Template
 	for i := range members {
 		machine := members[i].Machine
-		if !IsReplacing(machine) {
+		if !machineapi.IsReplacing(machine) {
 			continue
 		}
 		if template == nil {
@@ -116,12 +116,6 @@ func replacing(set *machinev1beta1.MachineSet, members []Member) (found []*machi
 		}
 	}
 	return found
-}
-
-// IsReplacing reports whether an annotation says that a Machine is being replaced.
-func IsReplacing(machine *machinev1beta1.Machine) bool {
-	_, marked := machine.Annotations[machineapi.ReplacingAnnotation]
-	return marked
 }
 
 // sort finds the members, the Machines to adopt and to release, and the Machines that are being deleted.

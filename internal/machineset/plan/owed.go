@@ -74,7 +74,7 @@ func ReasonAfter(machine *machinev1beta1.Machine) machineapi.CreationReason {
 	switch {
 	case before == machineapi.CreatedForGrowth && machine.Status.NodeRef == nil:
 		return machineapi.CreatedForGrowth
-	case IsReplacing(machine):
+	case machineapi.IsReplacing(machine):
 		return machineapi.CreatedForOutdated
 	}
 	return machineapi.CreatedForDeleted

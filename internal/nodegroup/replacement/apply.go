@@ -68,7 +68,7 @@ func (rc *reconciliation) carryOut(ctx context.Context, decision *plan.Decision,
 			left++
 		}
 	}
-	for _, uid := range decision.Mark[:max(0, min(left, len(decision.Mark)))] {
+	for _, uid := range decision.MarkReplacing[:max(0, min(left, len(decision.MarkReplacing)))] {
 		if err := rc.annotate(ctx, rc.machines[uid], map[string]any{machineapi.ReplacingAnnotation: "true"}); err != nil {
 			return err
 		}
@@ -177,7 +177,7 @@ func (rc *reconciliation) unmarkAll(ctx context.Context) error {
 // to be deleted.
 func (rc *reconciliation) unmark(ctx context.Context, m *machine, replacing, begun bool) error {
 	annotations := map[string]any{}
-	if _, marked := m.Annotations[machineapi.ReplacingAnnotation]; marked && replacing {
+	if replacing && machineapi.IsReplacing(m.Machine) {
 		annotations[machineapi.ReplacingAnnotation] = nil
 	}
 	if machineapi.HasDeletionMark(m.Machine) && begun {

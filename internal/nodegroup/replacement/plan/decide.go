@@ -50,9 +50,9 @@ type Machine struct {
 	// Outdated reports that it was created from another template. Replacing reports that it is marked as being replaced, and, if it is outdated, does
 	// not count for its MachineSet.
 	Outdated, Replacing bool
-	// Deleting reports that it is being deleted, Marked that it is marked as the next to be deleted, Failed that it has an error. Begun reports that
-	// it was Drover that has marked it, and that the deletion did not follow.
-	Deleting, Marked, Failed, Begun bool
+	// Deleting reports that it is being deleted, Marked that it is marked as the next to be deleted, Failed that it has an error. DeletionBegun
+	// reports that it was Drover that has marked it, and that the deletion did not follow.
+	Deleting, Marked, Failed, DeletionBegun bool
 	// Skipped reports that a user has excluded it from replacement, or that its Node does not belong to the group.
 	Skipped bool
 	// Denied reports that the API server has lately refused to have it deleted.
@@ -74,11 +74,11 @@ type Decision struct {
 	Keep []types.UID
 	// Replace are the Machines to delete, in this order.
 	Replace []types.UID
-	// Mark are the Machines to mark as being replaced, in this order. So many of them as Spare may be marked in any case, and one more for each of
+	// MarkReplacing are the Machines to mark as being replaced, in this order. So many of them as Spare may be marked in any case, and one more for each of
 	// Marked that is deleted.
-	Mark   []types.UID
-	Spare  int
-	Marked []types.UID
+	MarkReplacing []types.UID
+	Spare         int
+	Marked        []types.UID
 	// Report is for the status of the group.
 	Report Report
 	// Wake is when the decision changes without an event; zero for never.
@@ -248,7 +248,7 @@ func (d *decider) unmarkIneffective() {
 func (d *decider) keep(isKept func(*Machine) bool) {
 	for _, set := range d.sets {
 		for i := range set.Machines {
-			if m := &set.Machines[i]; m.Begun && !m.Deleting && isKept(m) {
+			if m := &set.Machines[i]; m.DeletionBegun && !m.Deleting && isKept(m) {
 				d.decision.Keep = append(d.decision.Keep, m.UID)
 			}
 		}
@@ -287,7 +287,7 @@ func (d *decider) mark() {
 		if left > 0 && !c.machine.Replacing && !c.machine.retried && !c.set.Paused && !c.set.isShrinking() {
 			left--
 			c.set.replacing++
-			d.decision.Mark = append(d.decision.Mark, c.machine.UID)
+			d.decision.MarkReplacing = append(d.decision.MarkReplacing, c.machine.UID)
 		}
 	}
 }

@@ -74,7 +74,7 @@ func brief(d *Decision) string {
 	for _, part := range []struct {
 		name string
 		uids []types.UID
-	}{{"mark", d.Mark}, {"unmark", d.Unmark}, {"replace", d.Replace}} {
+	}{{"mark", d.MarkReplacing}, {"unmark", d.Unmark}, {"replace", d.Replace}} {
 		if len(part.uids) > 0 {
 			names := make([]string, len(part.uids))
 			for i := range part.uids {

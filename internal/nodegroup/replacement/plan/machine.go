@@ -22,12 +22,12 @@ func NewSet(set *machinev1beta1.MachineSet) Set {
 func NewMachine(
 	template *machineapi.Template, machine *machinev1beta1.Machine, node *corev1.Node, selects func(*corev1.Node) bool,
 ) Machine {
-	_, replacing := machine.Annotations[machineapi.ReplacingAnnotation]
+	replacing := machineapi.IsReplacing(machine)
 	_, skipped := machine.Annotations[machineapi.SkipReplacementAnnotation]
 	m := Machine{
 		Name: machine.Name, UID: machine.UID, Zone: machine.Labels[labelZone], Created: machine.CreationTimestamp.Time,
 		Outdated: template.Outdates(machine), Replacing: replacing, Deleting: machine.DeletionTimestamp != nil,
-		HasNode: machine.Status.NodeRef != nil, Marked: machineapi.IsMarked(machine), Begun: machineapi.HasDeletionMark(machine),
+		HasNode: machine.Status.NodeRef != nil, Marked: machineapi.IsMarked(machine), DeletionBegun: machineapi.HasDeletionMark(machine),
 		Failed: machineapi.HasFailed(machine), Skipped: skipped || paused.By(machine) != "",
 	}
 	if node != nil {

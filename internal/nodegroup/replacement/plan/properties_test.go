@@ -192,7 +192,7 @@ func (m *model) decide(writes, places int) {
 		}
 		machine.Deleting = true
 	}
-	for _, uid := range d.Mark[:min(left, len(d.Mark))] {
+	for _, uid := range d.MarkReplacing[:min(left, len(d.MarkReplacing))] {
 		if writes--; writes < 0 {
 			return
 		}

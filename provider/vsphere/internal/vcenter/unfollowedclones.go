@@ -19,9 +19,9 @@ import (
 // maxFormerClone is how long clones of a former process, or of another user, are waited for.
 const maxFormerClone = 30 * time.Minute
 
-// formerClones are the clones that this process does not follow: clones that were running when it connected to the vCenter, and clones that it
+// unfollowedClones are the clones that this process does not follow: clones that were running when it connected to the vCenter, and clones that it
 // requested without getting an answer. Each of them may become the virtual machine of a Machine that has none yet.
-type formerClones struct {
+type unfollowedClones struct {
 	clock clock.PassiveClock
 	// found gets a value when there are clones to wait for.
 	found chan struct{}
@@ -36,42 +36,42 @@ type formerClones struct {
 	unanswered map[string]time.Time
 }
 
-func newFormerClones(clock clock.PassiveClock) *formerClones {
-	return &formerClones{
+func newUnfollowedClones(clock clock.PassiveClock) *unfollowedClones {
+	return &unfollowedClones{
 		clock: clock, found: make(chan struct{}, 1), pending: map[types.ManagedObjectReference]time.Time{},
 		awaited: map[types.ManagedObjectReference]bool{}, unanswered: map[string]time.Time{},
 	}
 }
 
 // lost has them read again: the vCenter may have begun some while it did not answer.
-func (f *formerClones) lost() {
+func (f *unfollowedClones) lost() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.known = false
 }
 
 // mayBegin records that a clone was asked for without an answer, and may begin within a time.
-func (f *formerClones) mayBegin(instanceUUID string, within time.Duration) {
+func (f *unfollowedClones) mayBegin(instanceUUID string, within time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.unanswered[strings.ToLower(instanceUUID)] = f.clock.Now().Add(within)
 }
 
 // cloned records that a clone has created the virtual machine. An earlier request without an answer can now only fail, because the name is taken.
-func (f *formerClones) cloned(instanceUUID string) {
+func (f *unfollowedClones) cloned(instanceUUID string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.unanswered, strings.ToLower(instanceUUID))
 }
 
-func (f *formerClones) isKnown() bool {
+func (f *unfollowedClones) isKnown() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.known
 }
 
 // add records the clones that run now.
-func (f *formerClones) add(refs []types.ManagedObjectReference) {
+func (f *unfollowedClones) add(refs []types.ManagedObjectReference) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.known = true
@@ -87,7 +87,7 @@ func (f *formerClones) add(refs []types.ManagedObjectReference) {
 }
 
 // toAwait returns the clones that are not being waited for yet. They are from then on.
-func (f *formerClones) toAwait() (refs []types.ManagedObjectReference) {
+func (f *unfollowedClones) toAwait() (refs []types.ManagedObjectReference) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for ref := range f.pending {
@@ -99,7 +99,7 @@ func (f *formerClones) toAwait() (refs []types.ManagedObjectReference) {
 	return refs
 }
 
-func (f *formerClones) ended(ref types.ManagedObjectReference) {
+func (f *unfollowedClones) ended(ref types.ManagedObjectReference) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.pending, ref)

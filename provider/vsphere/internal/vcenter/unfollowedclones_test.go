@@ -15,7 +15,7 @@ import (
 // TestFormerClones: a virtual machine may appear while a clone runs that this process does not follow, and after a request without an answer.
 func TestFormerClones(t *testing.T) {
 	now := testclock.NewFakePassiveClock(time.Now())
-	v := &VCenter{former: newFormerClones(now)}
+	v := &VCenter{former: newUnfollowedClones(now)}
 	expect := func(when string, settled, mayAppear bool) {
 		t.Helper()
 		if v.NoUnfollowedClones() != settled || v.MayAppear("A") != mayAppear {

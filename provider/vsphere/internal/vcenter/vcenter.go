@@ -58,7 +58,7 @@ type VCenter struct {
 	sessions  *sessions
 	index     *Index
 	tasks     *tasks
-	former    *formerClones
+	former    *unfollowedClones
 	clones    *limiter
 	inventory *inventory
 	powerOns  *powerOns
@@ -79,7 +79,7 @@ func New(endpoint Endpoint, credentials Credentials, options Options) *VCenter {
 	v := &VCenter{
 		endpoint: endpoint, limits: options.Limits.orDefault(), clock: options.Clock, index: newIndex(options.Changed, options.IsMachine),
 		tasks:  newTasks(),
-		clones: newLimiter(options.MaxClones), former: newFormerClones(options.Clock), inventory: newInventory(options.Clock),
+		clones: newLimiter(options.MaxClones), former: newUnfollowedClones(options.Clock), inventory: newInventory(options.Clock),
 	}
 	v.sessions = &sessions{endpoint: endpoint, credentials: credentials, calls: options.Calls, clock: options.Clock, timeout: v.limits.Call}
 	v.powerOns = newPowerOns(v)

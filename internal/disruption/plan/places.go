@@ -2,7 +2,6 @@ package plan
 
 import (
 	"fmt"
-	"time"
 
 	"k8s.io/apimachinery/pkg/util/intstr"
 
@@ -75,27 +74,3 @@ func (t *tally) checkCapability(in *Input, request *Request, at place) *denial {
 
 // ceiling returns how many a number or a percentage is. A group whose Nodes are all gone, or have never come, still gets Machines replaced.
 func (t *tally) ceiling(value *intstr.IntOrString) int { return Limit(value, max(t.Expected, 1)) }
-
-// checkRemediation compares the remediations in flight, and the time since the last one began, with what the group allows.
-func (t *tally) checkRemediation(in *Input, inFlight int) *denial {
-	pace := in.Group.Spec.Disruption.Remediation
-	if pace == nil {
-		pace = &v1alpha1.RemediationPace{}
-	}
-	limit := t.ceiling(pace.MaxInFlight)
-	if inFlight >= limit {
-		const text = "%d remediations are in flight, and maxInFlight is %s"
-		return &denial{ReasonRemediationsLimited, message(text, inFlight, describe(pace.MaxInFlight, limit)), Recheck}
-	}
-	if pace.MinInterval == nil || t.remediated.IsZero() {
-		return nil
-	}
-	next := t.remediated.Add(pace.MinInterval.Duration)
-	if !in.Now.Before(next) {
-		return nil
-	}
-	const text = "the last remediation began at %s, and minInterval is %s"
-	return &denial{
-		ReasonRemediationInterval, message(text, t.remediated.UTC().Format(time.RFC3339), pace.MinInterval.Duration), min(next.Sub(in.Now), Recheck),
-	}
-}

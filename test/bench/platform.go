@@ -104,11 +104,14 @@ func (v variant) build(ctx context.Context, folder string) error {
 // platform measures the operator with and without the parts of its own platform code.
 func platform(flags *flag.FlagSet) func(context.Context, *bench) error {
 	sizes := sizesFlag(flags, "sizes", "numbers of Machines", 5000, 20000)
-	only := flags.String("only", "", "a variant to measure beside the operator as it is; empty for all")
+	only := flags.String("only", "", "variants to measure beside the operator as it is, separated by commas; empty for all")
 	return func(ctx context.Context, b *bench) error {
-		some := slices.DeleteFunc(variants(), func(v variant) bool { return *only != "" && len(v.edits) > 0 && v.name != *only })
-		if len(some) == 1 {
-			return errors.New("-only: there is no such variant")
+		some, named := variants(), strings.Split(*only, ",")
+		if *only != "" {
+			some = slices.DeleteFunc(some, func(v variant) bool { return len(v.edits) > 0 && !slices.Contains(named, v.name) })
+			if len(some) != len(named)+1 {
+				return fmt.Errorf("-only %q: not all of them are variants", *only)
+			}
 		}
 		programs, err := os.MkdirTemp("", "drover-bench-")
 		if err != nil {

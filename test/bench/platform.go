@@ -105,6 +105,7 @@ func (v variant) build(ctx context.Context, folder string) error {
 func platform(flags *flag.FlagSet) func(context.Context, *bench) error {
 	sizes := sizesFlag(flags, "sizes", "numbers of Machines", 5000, 20000)
 	only := flags.String("only", "", "variants to measure beside the operator as it is, separated by commas; empty for all")
+	starts := flags.Bool("starts", false, "measure starts alone; a roll-out to 20,000 Machines takes minutes for each variant")
 	return func(ctx context.Context, b *bench) error {
 		some, named := variants(), strings.Split(*only, ",")
 		if *only != "" {
@@ -125,7 +126,7 @@ func platform(flags *flag.FlagSet) func(context.Context, *bench) error {
 		}
 		for _, size := range *sizes {
 			if err == nil {
-				err = b.platformOf(ctx, size, some, programs)
+				err = b.platformOf(ctx, size, some, programs, *starts)
 			}
 		}
 		return errors.Join(err, os.RemoveAll(programs))
@@ -133,7 +134,7 @@ func platform(flags *flag.FlagSet) func(context.Context, *bench) error {
 }
 
 // platformOf measures variants on a cluster with so many Machines, one after the other in each round, and reports medians.
-func (b *bench) platformOf(ctx context.Context, size int, some []variant, programs string) error {
+func (b *bench) platformOf(ctx context.Context, size int, some []variant, programs string, startsAlone bool) error {
 	f := &fleet{pools: poolsOf(size), static: true, args: []string{allCapabilities}}
 	shipped := b.drover
 	defer func() { b.drover = shipped }()
@@ -143,7 +144,7 @@ func (b *bench) platformOf(ctx context.Context, size int, some []variant, progra
 			for i, v := range some {
 				steps = append(steps, step{fmt.Sprintf("round %d of %d: %s", round+1, b.rounds, v.name), func(ctx context.Context) error {
 					b.drover = filepath.Join(programs, fmt.Sprint(i), "drover")
-					m, err := f.measureVariant(ctx)
+					m, err := f.measureVariant(ctx, startsAlone)
 					measured[i] = append(measured[i], m)
 					return err
 				}})
@@ -151,7 +152,7 @@ func (b *bench) platformOf(ctx context.Context, size int, some []variant, progra
 		}
 		return append(steps, step{"medians", func(context.Context) error {
 			for i, v := range some {
-				addMedians(b.column(fmt.Sprintf("%d Machines", size), v.name), measured[i])
+				addMedians(b.column(fmt.Sprintf("%d Machines", size), v.name), measured[i], startsAlone)
 			}
 			return nil
 		}})
@@ -165,8 +166,8 @@ type measuredVariant struct {
 	successor                        float64
 }
 
-func addMedians(c column, rounds []measuredVariant) {
-	for _, figure := range []struct {
+func addMedians(c column, rounds []measuredVariant, startsAlone bool) {
+	figures := []struct {
 		name string
 		of   func(measuredVariant) float64
 		unit unit
@@ -178,7 +179,11 @@ func addMedians(c column, rounds []measuredVariant) {
 		{"roll-out: processor time", func(m measuredVariant) float64 { return m.rollOutCPU }, inSeconds},
 		{"peak memory", func(m measuredVariant) float64 { return m.peak }, inMiB},
 		{"change of the leader", func(m measuredVariant) float64 { return m.successor }, inSeconds},
-	} {
+	}
+	if startsAlone {
+		figures = figures[:3]
+	}
+	for _, figure := range figures {
 		values := make([]float64, len(rounds))
 		for i := range rounds {
 			values[i] = figure.of(rounds[i])
@@ -187,14 +192,14 @@ func addMedians(c column, rounds []measuredVariant) {
 	}
 }
 
-// measureVariant measures a start, a roll-out to all Machines and a change of the leader.
-func (f *fleet) measureVariant(ctx context.Context) (m measuredVariant, err error) {
+// measureVariant measures a start and, unless only that is asked for, a roll-out to all Machines and a change of the leader.
+func (f *fleet) measureVariant(ctx context.Context, startAlone bool) (m measuredVariant, err error) {
 	return m, f.withSynced(ctx, []string{unlimitedRate}, func(running context.Context, o *operator, at time.Time) error {
 		m.restart = at.Sub(o.begun).Seconds()
 		if m.restartCPU, err = cpuSeconds(o.PID); err != nil {
 			return err
 		}
-		if m.restartPeak, err = peakMemory(o.PID); err != nil {
+		if m.restartPeak, err = peakMemory(o.PID); err != nil || startAlone {
 			return err
 		}
 		r, err := f.rollOut(running, o, f.machines, func() error { return f.declare(ctx, f.pools...) })

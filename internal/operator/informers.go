@@ -19,7 +19,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
-	"github.com/drover-io/drover/internal/machineapi/machinejson"
 	"github.com/drover-io/drover/internal/undecodable"
 )
 
@@ -119,9 +118,6 @@ func isMachine(gvk schema.GroupVersionKind) bool {
 
 // decoder returns what decodes the objects of a kind.
 func (f *informerFactory) decoder(gvk schema.GroupVersionKind) func(text []byte) (client.Object, error) {
-	if isMachine(gvk) {
-		return func(text []byte) (client.Object, error) { return machinejson.Decode(text) }
-	}
 	return func(text []byte) (client.Object, error) {
 		object, err := f.scheme.New(gvk)
 		if err != nil {

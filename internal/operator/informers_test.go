@@ -13,9 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer/streaming"
 	"k8s.io/apimachinery/pkg/watch"
 	restwatch "k8s.io/client-go/rest/watch"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/drover-io/drover/internal/machineapi/machinejson"
 	"github.com/drover-io/drover/internal/undecodable"
 )
 
@@ -93,7 +91,7 @@ func decoders(b *testing.B) map[string]func(io.ReadCloser) watch.Decoder {
 	if err != nil {
 		b.Fatal(err)
 	}
-	decode := func(text []byte) (client.Object, error) { return machinejson.Decode(text) }
+	decode := (&informerFactory{scheme: scheme}).decoder(machinev1beta1.GroupVersion.WithKind("Machine"))
 	return map[string]func(io.ReadCloser) watch.Decoder{
 		"own": func(body io.ReadCloser) watch.Decoder { return undecodable.NewDecoder(body, decode) },
 		"client-go": func(body io.ReadCloser) watch.Decoder {

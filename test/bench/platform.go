@@ -37,7 +37,6 @@ func variants() []variant {
 		{"lists of controller-runtime", []edit{{folder + "lists.go", "if !selects {", "if !selects || true {"}}},
 		{"whole objects in the cache", []edit{{folder + "trim.go", "drop(known)", "_ = drop"}}},
 		{"texts not shared", []edit{noSharing}},
-		{"JSON by encoding/json", []edit{{folder + "informers.go", "if isMachine(gvk) {\n\t\treturn func", "if false {\n\t\treturn func"}}},
 		{"one connection", []edit{{folder + "connection.go", "config = rest.CopyConfig(config)", "return config"}}},
 		{"recorder of client-go", []edit{
 			{folder + "events.go", "r := startRecorder(", "standard = mgr.GetEventRecorderFor(\"drover\") //nolint:staticcheck\n\tr := startRecorder("},

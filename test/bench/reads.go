@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"os/exec"
@@ -16,12 +15,9 @@ import (
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/drover-io/drover/internal/machineapi/machinejson"
 	"github.com/drover-io/drover/test/cluster"
 	"github.com/drover-io/drover/test/harness"
 )
@@ -41,30 +37,18 @@ func (f *fleet) bareReads(ctx context.Context) error {
 	return nil
 }
 
-// listAll reads all Machines in one list, which it drops, and Nodes in pages at the same time.
+// listAll reads all Machines and all Nodes in pages at the same time, and drops them.
 func (f *fleet) listAll(ctx context.Context) error {
-	machines, err := machinejson.Client(f.cluster.Admin(), serializer.NewCodecFactory(f.client.Scheme()))
-	if err != nil {
-		return err
-	}
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error {
-		body, err := machinejson.Stream(ctx, machines, cluster.MachineNamespace, metav1.ListOptions{})
-		if err != nil {
-			return err
-		}
-		_, err = io.Copy(io.Discard, body)
-		return errors.Join(err, body.Close())
-	})
-	group.Go(func() error {
-		page := &corev1.NodeList{}
-		for more := true; more; more = page.Continue != "" {
-			if err := f.client.List(ctx, page, client.Limit(500), client.Continue(page.Continue)); err != nil {
-				return err
+	for _, page := range []client.ObjectList{&machinev1beta1.MachineList{}, &corev1.NodeList{}} {
+		group.Go(func() error {
+			for {
+				if err := f.client.List(ctx, page, client.Limit(500), client.Continue(page.GetContinue())); err != nil || page.GetContinue() == "" {
+					return err
+				}
 			}
-		}
-		return nil
-	})
+		})
+	}
 	return group.Wait()
 }
 

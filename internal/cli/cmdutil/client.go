@@ -20,7 +20,6 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -35,7 +34,6 @@ import (
 	kubevirt "github.com/drover-io/drover/api/kubevirt/v1beta1"
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
 	mutex "github.com/drover-io/drover/api/mutex/v1alpha1"
-	"github.com/drover-io/drover/internal/machineapi/machinejson"
 	"github.com/drover-io/drover/internal/undecodable"
 	"github.com/drover-io/drover/internal/version"
 )
@@ -96,8 +94,7 @@ func (o *Options) connect() (client.WithWatch, error) {
 	if err != nil {
 		return nil, err
 	}
-	machines, err := machinejson.Client(config, serializer.NewCodecFactory(Scheme))
-	return &machineClient{WithWatch: all, machines: machines, warnings: o.ErrOut}, err
+	return &tolerantClient{WithWatch: all, warnings: o.ErrOut}, nil
 }
 
 // get reads a path of the API server that is no object.
@@ -114,17 +111,16 @@ func (o *Options) get(ctx context.Context, path string) ([]byte, error) {
 	return c.Get().RequestURI(path).Do(ctx).Raw()
 }
 
-// machineClient also lists Machines while it reads them, and tolerates objects that cannot be decoded.
-type machineClient struct {
+// tolerantClient tolerates objects that cannot be decoded.
+type tolerantClient struct {
 	client.WithWatch
 
-	machines rest.Interface
 	// warnings gets a line for each object that cannot be decoded.
 	warnings io.Writer
 }
 
 // List reads a list. An object that cannot be decoded is read without the fields concerned, with a warning.
-func (c *machineClient) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+func (c *tolerantClient) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
 	err := c.WithWatch.List(ctx, list, options...)
 	if apiStatus := apierrors.APIStatus(nil); err == nil || errors.As(err, &apiStatus) || ctx.Err() != nil {
 		return err
@@ -143,7 +139,7 @@ func (c *machineClient) List(ctx context.Context, list client.ObjectList, option
 }
 
 // warn says of an object that cannot be decoded that Drover does not act on it.
-func (c *machineClient) warn(object client.Object) {
+func (c *tolerantClient) warn(object client.Object) {
 	if problem := undecodable.Check(object); problem != nil {
 		// What the command shows does not depend on it.
 		_, _ = fmt.Fprintf(c.warnings, "warning: %v\n", problem)
@@ -151,7 +147,7 @@ func (c *machineClient) warn(object client.Object) {
 }
 
 // decode sets the items of a list.
-func (c *machineClient) decode(raw *unstructured.UnstructuredList, list client.ObjectList) error {
+func (c *tolerantClient) decode(raw *unstructured.UnstructuredList, list client.ObjectList) error {
 	objects, err := undecodable.DecodeList(raw, func(kind schema.GroupVersionKind) (client.Object, error) {
 		object, err := Scheme.New(kind)
 		if err != nil {
@@ -174,15 +170,4 @@ func (c *machineClient) decode(raw *unstructured.UnstructuredList, list client.O
 	list.SetResourceVersion(raw.GetResourceVersion())
 	list.SetContinue(raw.GetContinue())
 	return meta.SetList(list, items)
-}
-
-// stream returns all Machines, of a namespace if one is given, without what no command reads of them.
-func (c *machineClient) stream(ctx context.Context, namespace string) (all []*machinev1beta1.Machine, err error) {
-	trim := trimmer()
-	_, err = machinejson.List(ctx, c.machines, namespace, metav1.ListOptions{}, func(machine *machinev1beta1.Machine) {
-		c.warn(machine)
-		trim(machine)
-		all = append(all, machine)
-	})
-	return all, err
 }

@@ -9,7 +9,6 @@ import (
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -32,8 +31,7 @@ func List[T client.Object](ctx context.Context, c client.Reader, namespace strin
 }
 
 // Each calls visit with every object that List returns, which need not be kept, without what no command reads of a listed object. It reads pages, so
-// that a large cluster answers in small pieces. Machines come in one stream if that succeeds: an API server answers the first request for custom
-// resources from its cache, and may read all later pages from etcd.
+// that a large cluster answers in small pieces.
 func Each[T client.Object](ctx context.Context, c client.Reader, namespace string, visit func(T), options ...client.ListOption) error {
 	mapping, err := mappingOf[T]()
 	if err != nil {
@@ -41,9 +39,6 @@ func Each[T client.Object](ctx context.Context, c client.Reader, namespace strin
 	}
 	if mapping.Scope.Name() == meta.RESTScopeNameRoot {
 		namespace = ""
-	}
-	if done, err := streamed(ctx, c, namespace, options, visit); done {
-		return Explain(err, "listing machines", mapping.Resource.GroupResource())
 	}
 	trim := trimmer()
 	err = pager.New(pagesOf(c, mapping.GroupVersionKind, namespace, options)).EachListItem(ctx, metav1.ListOptions{}, func(object runtime.Object) error {
@@ -70,32 +65,6 @@ func pagesOf(c client.Reader, kind schema.GroupVersionKind, namespace string, op
 		of := &client.ListOptions{Raw: &raw, Limit: raw.Limit, Continue: raw.Continue, Namespace: namespace}
 		return page, c.List(ctx, list, append([]client.ListOption{of}, options...)...)
 	}
-}
-
-// streamed calls visit with every Machine, where Machines are what is visited and the client can stream them. If it is not done, visit has not been
-// called.
-func streamed[T client.Object](
-	ctx context.Context, c client.Reader, namespace string, options []client.ListOption, visit func(T),
-) (done bool, err error) {
-	machines, ok := c.(*machineClient)
-	visitMachine, isMachine := any(visit).(func(*machinev1beta1.Machine))
-	if !ok || !isMachine || len(options) > 0 {
-		return false, nil
-	}
-	all, err := machines.stream(ctx, namespace)
-	if err != nil {
-		return isFinal(ctx, err), err
-	}
-	for _, machine := range all {
-		visitMachine(machine)
-	}
-	return true, nil
-}
-
-// isFinal reports whether the error of a stream is that of every request. After any other error, such as the end of the time that the API server
-// gives a request, pages may succeed.
-func isFinal(ctx context.Context, err error) bool {
-	return ctx.Err() != nil || apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err)
 }
 
 // trimmer returns a function that drops what no command reads of a listed object. Machines of one template share the text of their providerSpec.

@@ -1,5 +1,5 @@
-// Package compact makes objects that are kept by the thousand small: it drops what Drover does not read of them, and has them share the texts that
-// they have in common. The objects must not be changed afterwards.
+// Package compact makes objects that are kept by the thousand small: it drops what Drover does not read of them, and has them share what they
+// have in common. The objects must not be changed afterwards.
 package compact
 
 import (
@@ -11,44 +11,9 @@ import (
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	disruptionplan "github.com/drover-io/drover/internal/disruption/plan"
-	"github.com/drover-io/drover/internal/ownership"
 )
-
-// Metadata has objects share the texts of labels and annotations that thousands of them have in common. Of annotations it is the keys, and the
-// records of what Drover owns: other values are long.
-func Metadata(object client.Object) {
-	object.SetLabels(shareTexts(object.GetLabels(), func(_, value string) bool { return value != object.GetName() }))
-	object.SetAnnotations(shareTexts(object.GetAnnotations(), isShortRecord))
-}
-
-// maxSharedRecord is the longest record that is shared, in bytes.
-const maxSharedRecord = 2 << 10
-
-func isShortRecord(key, value string) bool {
-	return (key == ownership.AnnotationRecord || key == ownership.AnnotationGroupRecord) && len(value) <= maxSharedRecord
-}
-
-func shareTexts(texts map[string]string, shared func(key, value string) bool) map[string]string {
-	if len(texts) == 0 {
-		return texts
-	}
-	all := make(map[string]string, len(texts))
-	for key, value := range texts {
-		if shared(key, value) {
-			value = Text(value)
-		}
-		all[Text(key)] = value
-	}
-	return all
-}
-
-// Texts returns a map with the same entries, whose keys and values are the one copy of each that many objects have.
-func Texts(texts map[string]string) map[string]string {
-	return shareTexts(texts, func(_, _ string) bool { return true })
-}
 
 // Text returns the one copy of a text that many objects have.
 func Text[T ~string](text T) T { return unique.Make(text).Value() }
@@ -57,9 +22,8 @@ func Text[T ~string](text T) T { return unique.Make(text).Value() }
 // read-only.
 var sharedMaps Maps
 
-// Machine makes Machines share the texts of their labels and annotations. Machines with equal maps share the maps too.
+// Machine makes Machines with equal labels and annotations share them.
 func Machine(machine *machinev1beta1.Machine) {
-	Metadata(machine)
 	for _, texts := range []*map[string]string{&machine.Labels, &machine.Annotations, &machine.Spec.Labels, &machine.Spec.Annotations} {
 		*texts = sharedMaps.Share(*texts)
 	}
@@ -109,7 +73,6 @@ func (t *Maps) Share(texts map[string]string) map[string]string {
 // Node drops what no capability reads. The list of images alone is most of a Node. Labels and annotations stay: a MachineSet may declare any of
 // them. Only the node's kubelet and administrators write them.
 func Node(node *corev1.Node) {
-	Metadata(node)
 	node.Status = corev1.NodeStatus{Conditions: trimConditions(node.Status.Conditions)}
 }
 
@@ -137,7 +100,7 @@ func trimConditions(conditions []corev1.NodeCondition) []corev1.NodeCondition {
 	for _, condition := range BoundedConditions(conditions) {
 		if slices.Contains(disruptionplan.Conditions, condition.Type) {
 			kept = append(kept, corev1.NodeCondition{
-				Type: Text(condition.Type), Status: Text(condition.Status), LastTransitionTime: condition.LastTransitionTime,
+				Type: condition.Type, Status: condition.Status, LastTransitionTime: condition.LastTransitionTime,
 			})
 		}
 	}

@@ -406,18 +406,6 @@ func (s *capabilityManager) isOff(name string) bool {
 	return current.state == stateOff && current.why != unknown
 }
 
-// filling reports whether a capability fills its caches, or waits for them to catch up.
-func (s *capabilityManager) filling() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, current := range s.states {
-		if current.state == stateStarting || current.state == stateCatchingUp {
-			return true
-		}
-	}
-	return false
-}
-
 // ready returns an error while the caches of a capability whose CRDs exist are not synced, up to fillLimit.
 func (s *capabilityManager) ready() error {
 	s.mu.Lock()

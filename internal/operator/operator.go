@@ -6,6 +6,8 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"os"
+	"runtime/debug"
 	"slices"
 	"time"
 
@@ -37,6 +39,10 @@ import (
 
 // shutdownGrace is how long the parts may take to stop; every write is guarded and idempotent, so none needs long.
 const shutdownGrace = 15 * time.Second
+
+// gcPercent is GOGC where the user sets none. With Go's own 100, a cluster of 20,000 nodes takes two fifths more memory; with less than 75, a roll-out
+// takes more processor time. GOMEMLIMIT, which the Deployment sets, is the limit of the memory.
+const gcPercent = 75
 
 // CapabilityNames lists the names that --controllers knows.
 func CapabilityNames() []string {
@@ -77,7 +83,9 @@ func Run(ctx context.Context, rest *rest.Config, settings *v1alpha1.DroverConfig
 		return err
 	}
 	cm := newCapabilityManager(capabilities, mgr.GetCache(), indexes, client, mgr.Elected(), metrics)
-	go tuneCollector(ctx, cm.filling)
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
 	b.groups.isServed = func() bool { return !cm.isOff(nodegroup.Name) }
 	if err := cm.addTo(mgr, settings); err != nil {
 		return err

@@ -83,13 +83,12 @@ func trimAnnotations(object client.Object) {
 // trimNodeOfMachine keeps, beyond what compact.Node keeps, what the machine controllers read: by the addresses a Machine finds its Node, and by the
 // conditions and their times its health is judged.
 func trimNodeOfMachine(node *corev1.Node) {
-	compact.Metadata(node)
 	conditions := compact.BoundedConditions(node.Status.Conditions)
 	status := corev1.NodeStatus{Conditions: make([]corev1.NodeCondition, len(conditions))}
 	for i := range conditions {
 		condition := &conditions[i]
 		status.Conditions[i] = corev1.NodeCondition{
-			Type: compact.Text(condition.Type), Status: compact.Text(condition.Status), LastTransitionTime: condition.LastTransitionTime,
+			Type: condition.Type, Status: condition.Status, LastTransitionTime: condition.LastTransitionTime,
 		}
 	}
 	for _, ip := range nodelink.InternalIPs(node.Status.Addresses) {

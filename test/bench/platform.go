@@ -28,15 +28,10 @@ type edit struct{ file, from, to string }
 // variants returns the operator as it is, and without each of the parts that this benchmark defends.
 func variants() []variant {
 	const folder = "internal/operator/"
-	noSharing := edit{"internal/compact/compact.go", "{ return unique.Make(text).Value() }", "{ _ = unique.Make(text); return text }"}
 	return []variant{
 		{name: "as it is"},
-		{"the default GOGC", []edit{{folder + "operator.go", "go tuneCollector(ctx, cm.filling)", ""}}},
-		{"GOGC=50", []edit{{folder + "operator.go", "go tuneCollector(ctx, cm.filling)", "debug.SetGCPercent(50)"},
-			{folder + "operator.go", "\t\"net/http\"\n", "\t\"net/http\"\n\t\"runtime/debug\"\n"}}},
-		{"lists of controller-runtime", []edit{{folder + "lists.go", "if !selects {", "if !selects || true {"}}},
+		{"the default GOGC", []edit{{folder + "operator.go", "debug.SetGCPercent(gcPercent)", "debug.SetGCPercent(100)"}}},
 		{"whole objects in the cache", []edit{{folder + "trim.go", "drop(known)", "_ = drop"}}},
-		{"texts not shared", []edit{noSharing}},
 		{"one connection", []edit{{folder + "connection.go", "config = rest.CopyConfig(config)", "return config"}}},
 		{"recorder of client-go", []edit{
 			{folder + "events.go", "r := startRecorder(", "standard = mgr.GetEventRecorderFor(\"drover\") //nolint:staticcheck\n\tr := startRecorder("},

@@ -2,9 +2,9 @@ package cmdutil
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"strings"
 	"sync"
 
@@ -18,16 +18,16 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	autoscaling "github.com/drover-io/drover/api/autoscaling/v1beta1"
 	drover "github.com/drover-io/drover/api/drover/v1alpha1"
@@ -90,11 +90,7 @@ func (o *Options) connect() (client.WithWatch, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := client.NewWithWatch(config, client.Options{Scheme: Scheme, Mapper: Mapper()})
-	if err != nil {
-		return nil, err
-	}
-	return &tolerantClient{WithWatch: all, warnings: o.ErrOut}, nil
+	return newTolerantClient(config, o.ErrOut)
 }
 
 // get reads a path of the API server that is no object.
@@ -111,63 +107,99 @@ func (o *Options) get(ctx context.Context, path string) ([]byte, error) {
 	return c.Get().RequestURI(path).Do(ctx).Raw()
 }
 
-// tolerantClient tolerates objects that cannot be decoded.
+// tolerantClient tolerates custom resources that cannot be decoded.
 type tolerantClient struct {
 	client.WithWatch
 
+	config *rest.Config
+	http   *http.Client
+	codecs serializer.CodecFactory
 	// warnings gets a line for each object that cannot be decoded.
 	warnings io.Writer
 }
 
-// List reads a list. An object that cannot be decoded is read without the fields concerned, with a warning.
+func newTolerantClient(config *rest.Config, warnings io.Writer) (*tolerantClient, error) {
+	shared, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, err
+	}
+	all, err := client.NewWithWatch(config, client.Options{Scheme: Scheme, Mapper: Mapper(), HTTPClient: shared})
+	if err != nil {
+		return nil, err
+	}
+	return &tolerantClient{WithWatch: all, config: config, http: shared, codecs: serializer.NewCodecFactory(Scheme), warnings: warnings}, nil
+}
+
+// List reads a list. A custom resource that cannot be decoded is read without the fields concerned, with a warning.
 func (c *tolerantClient) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
-	err := c.WithWatch.List(ctx, list, options...)
-	if apiStatus := apierrors.APIStatus(nil); err == nil || errors.As(err, &apiStatus) || ctx.Err() != nil {
+	kinds, _, err := Scheme.ObjectKinds(list)
+	if err != nil || clientgoscheme.Scheme.Recognizes(kinds[0]) {
+		return c.WithWatch.List(ctx, list, options...)
+	}
+	of := (&client.ListOptions{}).ApplyOptions(options)
+	source, err := c.source(kinds[0].GroupVersion().WithKind(strings.TrimSuffix(kinds[0].Kind, "List")), of.Namespace)
+	if err != nil {
 		return err
 	}
-	kinds, _, unknown := Scheme.ObjectKinds(list)
-	if unknown != nil || len(kinds) != 1 {
+	read, err := source.ListWatch().ListWithContextFunc(ctx, *of.AsListOptions())
+	if err != nil {
 		return err
 	}
-	raw := &unstructured.UnstructuredList{}
-	raw.SetGroupVersionKind(kinds[0])
-	if c.WithWatch.List(ctx, raw, options...) != nil {
-		// It is no matter of one object: the first error says why.
+	items, err := meta.ExtractList(read)
+	if err != nil {
 		return err
 	}
-	return c.decode(raw, list)
+	for _, item := range items {
+		c.warn(item)
+	}
+	from, err := meta.ListAccessor(read)
+	if err != nil {
+		return err
+	}
+	list.SetResourceVersion(from.GetResourceVersion())
+	list.SetContinue(from.GetContinue())
+	list.SetRemainingItemCount(from.GetRemainingItemCount())
+	return meta.SetList(list, items)
 }
 
-// warn says of an object that cannot be decoded that Drover does not act on it.
-func (c *tolerantClient) warn(object client.Object) {
-	if problem := undecodable.Check(object); problem != nil {
-		// What the command shows does not depend on it.
-		_, _ = fmt.Fprintf(c.warnings, "warning: %v\n", problem)
+// source returns what reads the objects of a kind, of a namespace if one is given.
+func (c *tolerantClient) source(kind schema.GroupVersionKind, namespace string) (*undecodable.Source, error) {
+	mapping, err := Mapper().RESTMapping(kind.GroupKind(), kind.Version)
+	if err != nil {
+		return nil, err
 	}
+	lists, err := apiutil.RESTClientForGVK(kind, true, false, c.config, c.codecs, c.http)
+	if err != nil {
+		return nil, err
+	}
+	if mapping.Scope.Name() == meta.RESTScopeNameRoot {
+		namespace = ""
+	}
+	return &undecodable.Source{Lists: lists, Watches: lists, Resource: mapping.Resource.Resource, Namespace: namespace, Decode: decoderOf(kind)}, nil
 }
 
-// decode sets the items of a list.
-func (c *tolerantClient) decode(raw *unstructured.UnstructuredList, list client.ObjectList) error {
-	objects, err := undecodable.DecodeList(raw, func(kind schema.GroupVersionKind) (client.Object, error) {
+func decoderOf(kind schema.GroupVersionKind) func(text []byte) (client.Object, error) {
+	return func(text []byte) (client.Object, error) {
 		object, err := Scheme.New(kind)
 		if err != nil {
 			return nil, err
 		}
-		known, ok := object.(client.Object)
+		into, ok := object.(client.Object)
 		if !ok {
 			return nil, fmt.Errorf("%T is no object", object)
 		}
-		return known, nil
-	})
-	if err != nil {
-		return err
+		return into, undecodable.Decode(text, into)
 	}
-	items := make([]runtime.Object, len(objects))
-	for i, object := range objects {
-		c.warn(object)
-		items[i] = object
+}
+
+// warn says of an object that cannot be decoded that Drover does not act on it.
+func (c *tolerantClient) warn(item runtime.Object) {
+	object, ok := item.(client.Object)
+	if !ok {
+		return
 	}
-	list.SetResourceVersion(raw.GetResourceVersion())
-	list.SetContinue(raw.GetContinue())
-	return meta.SetList(list, items)
+	if problem := undecodable.Check(object); problem != nil {
+		// What the command shows does not depend on it.
+		_, _ = fmt.Fprintf(c.warnings, "warning: %v\n", problem)
+	}
 }

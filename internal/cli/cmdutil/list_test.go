@@ -11,7 +11,6 @@ import (
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // TestTolerantClient_ListUndecodable: an object that cannot be decoded keeps no other one from being listed, and is named in a warning.
@@ -26,12 +25,12 @@ func TestTolerantClient_ListUndecodable(t *testing.T) {
 			set("a", "")+","+set("b", `{"key":"k","effect":"NoSchedule","timeAdded":"2020-01-01t00:00:00z"}`)+`]}`)
 	}))
 	defer server.Close()
-	plain, err := client.NewWithWatch(&rest.Config{Host: server.URL}, client.Options{Scheme: Scheme, Mapper: Mapper()})
+	var warnings bytes.Buffer
+	tolerant, err := newTolerantClient(&rest.Config{Host: server.URL}, &warnings)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var warnings bytes.Buffer
-	sets, err := List[*machinev1beta1.MachineSet](t.Context(), &tolerantClient{WithWatch: plain, warnings: &warnings}, "n")
+	sets, err := List[*machinev1beta1.MachineSet](t.Context(), tolerant, "n")
 	if err != nil || len(sets) != 2 || sets[1].Name != "b" || len(sets[1].Spec.Template.Spec.Taints) != 1 {
 		t.Fatalf("%v, %v", sets, err)
 	}

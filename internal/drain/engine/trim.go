@@ -56,7 +56,7 @@ func TrimPod(object any) (any, error) {
 	small := &smallPod{
 		namespace: compact.Text(pod.Namespace), name: pod.Name, version: pod.ResourceVersion, node: compact.Text(pod.Spec.NodeName), uid: pod.UID,
 		created: pod.CreationTimestamp.Unix(),
-		phase:   compact.Text(pod.Status.Phase), labels: sharedLabels.Share(compact.Texts(cutLabels(pod.Labels))), rare: rareOf(pod),
+		phase:   compact.Text(pod.Status.Phase), labels: sharedLabels.Share(cutLabels(pod.Labels)), rare: rareOf(pod),
 	}
 	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil {
 		small.ownerVersion = compact.Text(bounded.Text(owner.APIVersion, maxName))

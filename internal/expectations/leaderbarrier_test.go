@@ -174,7 +174,8 @@ func TestLeaderBarrier_CacheLags(t *testing.T) {
 	})
 }
 
-// TestLeaderBarrier_OncePerStore: capabilities that watch the same kind compare its cache once; a new informer is compared anew, and all after a reset.
+// TestLeaderBarrier_OncePerStore: capabilities that watch the same kind compare its cache once; a new informer is compared anew, and all are after
+// a reset.
 func TestLeaderBarrier_OncePerStore(t *testing.T) {
 	s := &server{items: []item{{"a", "1", "10"}}, version: "10"}
 	b := barrierOf(t, s, storeWith(t, s.items...))

@@ -106,7 +106,8 @@ func (r *Reconciler) setUpdated(_ context.Context, queue watch.Queue, before, af
 // machineUpdated enqueues the MachineSets of a Machine whose labels or owner change, or what its MachineSet counts.
 func (r *Reconciler) machineUpdated(ctx context.Context, queue watch.Queue, before, after *machinev1beta1.Machine) {
 	same := before.UID == after.UID && before.DeletionTimestamp.IsZero() == after.DeletionTimestamp.IsZero() &&
-		maps.Equal(before.Labels, after.Labels) && controllerUID(before) == controllerUID(after) && machineapi.IsReplacing(before) == machineapi.IsReplacing(after)
+		maps.Equal(before.Labels, after.Labels) && controllerUID(before) == controllerUID(after) &&
+		machineapi.IsReplacing(before) == machineapi.IsReplacing(after)
 	switch {
 	case !same:
 		queue.Add(watch.PriorityHigh, r.machineToMachineSets(ctx, before)...)

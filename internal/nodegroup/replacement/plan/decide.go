@@ -74,8 +74,8 @@ type Decision struct {
 	Keep []types.UID
 	// Replace are the Machines to delete, in this order.
 	Replace []types.UID
-	// MarkReplacing are the Machines to mark as being replaced, in this order. So many of them as Spare may be marked in any case, and one more for each of
-	// Marked that is deleted.
+	// MarkReplacing are the Machines to mark as being replaced, in this order. So many of them as Spare may be marked in any case, and one more for each
+	// of Marked that is deleted.
 	MarkReplacing []types.UID
 	Spare         int
 	Marked        []types.UID

@@ -96,7 +96,7 @@ func startables(check *machinev1beta1.MachineHealthCheck, group *Group, limits L
 	return strings.Join(starts, " "), strings.Join(waits, " "), append(rest, Blocked{})[0]
 }
 
-func TestStartable_MaxInFlight(t *testing.T) {
+func TestWithinLimits_MaxInFlight(t *testing.T) {
 	for name, c := range map[string]struct {
 		machines           string
 		replicas           int
@@ -141,7 +141,7 @@ func TestStartable_MaxInFlight(t *testing.T) {
 	}
 }
 
-func TestStartable_Deadline(t *testing.T) {
+func TestWithinLimits_Deadline(t *testing.T) {
 	targets := newTargets("uuywp")
 	targets[2].Machine.CreationTimestamp = metav1.NewTime(start.Add(-20 * time.Minute))
 	check := newCheck("c")
@@ -154,7 +154,7 @@ func TestStartable_Deadline(t *testing.T) {
 	}
 }
 
-func TestStartable_External(t *testing.T) {
+func TestWithinLimits_External(t *testing.T) {
 	at := func(ago time.Duration) string { return start.Add(-ago).Format(time.RFC3339) }
 	annotated := func(requested string) func(*Target, *Group) {
 		return func(t *Target, _ *Group) {
@@ -200,7 +200,7 @@ func TestStartable_External(t *testing.T) {
 	}
 }
 
-func TestStartable_Interval(t *testing.T) {
+func TestWithinLimits_Interval(t *testing.T) {
 	for name, c := range map[string]struct {
 		last, controllerStart time.Duration
 		change                func(*Group)
@@ -245,7 +245,7 @@ func TestStartable_Interval(t *testing.T) {
 }
 
 // What owns a Machine is a MachineSet only if the namespace has that, and it is not being deleted.
-func TestStartable_OwnerIsNoMachineSet(t *testing.T) {
+func TestWithinLimits_OwnerIsNoMachineSet(t *testing.T) {
 	for name, change := range map[string]func(*Group){
 		"of another API group": func(g *Group) {
 			g.Sets = nil
@@ -268,7 +268,7 @@ func TestStartable_OwnerIsNoMachineSet(t *testing.T) {
 }
 
 // A MachineSet may have deleted what is too many while the cache does not show that yet: what Drover has deleted itself counts in any case.
-func TestStartable_DeletionNotShown(t *testing.T) {
+func TestWithinLimits_DeletionNotShown(t *testing.T) {
 	targets := newTargets("uuuw")
 	targets[0].Deleted = true
 	if startable, limited, _ := startables(newCheck("c"), newGroup(targets, 2), withMax("1"), start); startable != "" || limited != "m1 m2" {
@@ -277,7 +277,7 @@ func TestStartable_DeletionNotShown(t *testing.T) {
 }
 
 // If a remediation was tried, and something else blocks it, it leaves its place to the next one.
-func TestStartable_TriedLeavesItsPlace(t *testing.T) {
+func TestWithinLimits_TriedLeavesItsPlace(t *testing.T) {
 	targets := newTargets("uuuw")
 	d := Decide(&Input{Check: newCheck("c"), Targets: targets, Limits: withMax("1"), Now: start})
 	d.PrepareLimits(newGroup(targets, 4))

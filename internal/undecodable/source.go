@@ -39,7 +39,12 @@ func (s *Source) request(from rest.Interface, options metav1.ListOptions) *rest.
 }
 
 func (s *Source) list(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-	text, err := s.request(s.Lists, options).DoRaw(ctx)
+	// Only Error reads the message of a refusal.
+	result := s.request(s.Lists, options).Do(ctx)
+	if err := result.Error(); err != nil {
+		return nil, err
+	}
+	text, err := result.Raw()
 	if err != nil {
 		return nil, err
 	}

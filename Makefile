@@ -180,6 +180,18 @@ generate: ## Write everything that is generated: CRDs, copies of others' CRDs, d
 	CGO_ENABLED=0 go run -trimpath ./hack/chart
 	CGO_ENABLED=0 go run -trimpath ./hack/bundle
 
+.PHONY: ui
+ui: ## Check, test and build the page of kubectl drover ui, into internal/cli/ui/dist; needs npm.
+	@hack/ui.sh test build
+
+.PHONY: ui-demo
+ui-demo: ## Serve the page of kubectl drover ui with an invented fleet, until you press Ctrl-C (UI_NODES=5000).
+	DROVER_UI_DEMO=$(or $(UI_NODES),500) go test -count=1 -timeout 0 -v -run '^TestDemo$$' ./internal/cli/ui
+
+.PHONY: screenshots
+screenshots: ## Take the pictures of docs/ui.md from an invented fleet; needs Chromium.
+	@hack/screenshots.sh
+
 .PHONY: lint
 lint: ## Run golangci-lint over both modules.
 	@hack/lint.sh

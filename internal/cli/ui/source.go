@@ -1,0 +1,222 @@
+package ui
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-io/drover/internal/cli/cmdutil"
+	"github.com/drover-io/drover/internal/cli/ui/model"
+)
+
+// Availability says whether the page has the objects of a kind.
+type Availability string
+
+// The availabilities.
+const (
+	// Loading: the API server has not answered yet.
+	Loading Availability = "Loading"
+	// Live: a watch keeps the objects up to date.
+	Live Availability = "Live"
+	// NotServed: the cluster does not have the kind.
+	NotServed Availability = "NotServed"
+	// Forbidden: the user may not list or watch the kind.
+	Forbidden Availability = "Forbidden"
+	// Failing: the API server does not answer, or answers with an error. The page shows what it was before.
+	Failing Availability = "Failing"
+)
+
+// SourceStatus is whether the page has the objects of a kind.
+type SourceStatus struct {
+	// Resource is the kind, as resource.group.
+	Resource     string       `json:"resource"`
+	Availability Availability `json:"availability"`
+	// Namespace is the only namespace that is read; empty for all.
+	Namespace string `json:"namespace,omitempty"`
+	Message   string `json:"message,omitempty"`
+	Objects   int    `json:"objects"`
+	// Incomplete reports that there are more objects than the page keeps.
+	Incomplete bool `json:"incomplete,omitempty"`
+}
+
+// source lists and watches the objects of a kind.
+type source struct {
+	store    *store
+	resource string
+	client   client.WithWatch
+	object   client.Object
+	newList  func() client.ObjectList
+	// pageSize is how many objects are asked for at once.
+	pageSize int64
+	// fromCache has the API server list from its watch cache, in one answer: for kinds that no tenant can create.
+	fromCache bool
+
+	mu sync.Mutex
+	// namespaces are those that are tried, one after another, until the user may list the kind in one. Empty is all namespaces.
+	namespaces   []string
+	availability Availability
+	message      string
+	// read is the size of the objects in the pages of the list that is being read. cut reports that its last pages were left out.
+	read int
+	cut  bool
+}
+
+// run lists and watches until the context ends. Failures are tried again, less and less often.
+func (s *source) run(ctx context.Context) {
+	// status has the errors.
+	logger := logr.Discard()
+	ctx = klog.NewContext(ctx, logger)
+	reflector := toolscache.NewReflectorWithOptions(plainListWatch{&toolscache.ListWatch{
+		ListWithContextFunc: s.list, WatchFuncWithContext: s.watch,
+	}}, s.object, filled{s.store, func() { s.report(ctx, nil) }}, toolscache.ReflectorOptions{Name: s.resource, Logger: &logger})
+	reflector.WatchListPageSize = s.pageSize
+	reflector.RunWithContext(ctx)
+}
+
+// filled is a store that says when it has all objects.
+type filled struct {
+	*store
+
+	then func()
+}
+
+// Replace keeps the objects of a list, and no others.
+func (f filled) Replace(list []any, version string) error {
+	err := f.store.Replace(list, version)
+	f.then()
+	return err
+}
+
+// plainListWatch keeps reflectors from reading all objects by a watch, of which they would hold any number in memory.
+type plainListWatch struct{ *toolscache.ListWatch }
+
+// IsWatchListSemanticsUnSupported is how client-go asks for that.
+func (plainListWatch) IsWatchListSemanticsUnSupported() bool { return true }
+
+// list returns a page of the objects. It ends the list when the store is full.
+func (s *source) list(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	if !s.fromCache && options.ResourceVersion == "0" {
+		// An API server ignores the limit of a list from its watch cache.
+		options.ResourceVersion = ""
+	}
+	list := s.newList()
+	err := s.client.List(ctx, list, s.listOptions(&options))
+	for apierrors.IsForbidden(err) && s.narrow() {
+		err = s.client.List(ctx, list, s.listOptions(&options))
+	}
+	if err != nil {
+		s.report(ctx, err)
+		return nil, err
+	}
+	return list, s.bound(list, options.Continue == "")
+}
+
+// bound trims the objects of a page. If they do not fit into the store, the list ends.
+func (s *source) bound(list client.ObjectList, isFirst bool) error {
+	size := 0
+	err := meta.EachListItem(list, func(item runtime.Object) error {
+		if object, ok := item.(client.Object); ok {
+			s.store.trim(object)
+			size += sizeOf(object)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if isFirst {
+		s.read, s.cut = 0, false
+	}
+	s.read += size
+	if s.read > s.store.most && list.GetContinue() != "" {
+		list.SetContinue("")
+		s.cut = true
+	}
+	return nil
+}
+
+// watch begins a watch.
+func (s *source) watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	events, err := s.client.Watch(ctx, s.newList(), s.listOptions(&options))
+	s.report(ctx, err)
+	return events, err
+}
+
+func (s *source) listOptions(raw *metav1.ListOptions) *client.ListOptions {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return &client.ListOptions{Raw: raw, Limit: raw.Limit, Continue: raw.Continue, Namespace: s.namespaces[0]}
+}
+
+// narrow goes on to the next namespace, and reports whether there is one.
+func (s *source) narrow() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.namespaces) < 2 {
+		return false
+	}
+	s.namespaces = s.namespaces[1:]
+	return true
+}
+
+// report records how a request ended.
+func (s *source) report(ctx context.Context, err error) {
+	availability, message := Live, ""
+	switch {
+	case ctx.Err() != nil, errors.Is(err, io.EOF), apierrors.IsResourceExpired(err), apierrors.IsGone(err):
+		return
+	case err == nil:
+	case cmdutil.IsNotServed(err):
+		availability = NotServed
+	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
+		availability, message = Forbidden, err.Error()
+	default:
+		availability, message = Failing, err.Error()
+	}
+	s.mu.Lock()
+	changed := s.availability != availability
+	s.availability, s.message = availability, model.Text(message, maxText)
+	s.mu.Unlock()
+	if changed {
+		s.store.changed()
+	}
+}
+
+// maxText is the longest text of another program in a document, in bytes.
+const maxText = 1024
+
+// status returns whether the page has the objects.
+func (s *source) status() SourceStatus {
+	count, full := s.store.count()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return SourceStatus{
+		Resource: s.resource, Availability: s.availability, Message: s.message, Objects: count, Incomplete: full || s.cut, Namespace: s.namespaces[0],
+	}
+}
+
+// missing returns why the page has no objects; nil where it has them, or has had them.
+func (s *source) missing() error {
+	status := s.status()
+	switch status.Availability {
+	case NotServed:
+		return fmt.Errorf("the cluster does not serve %s", s.resource)
+	case Forbidden:
+		return errors.New(status.Message)
+	}
+	return nil
+}

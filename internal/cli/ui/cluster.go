@@ -201,7 +201,9 @@ func (u *cluster) publish(state *model.State) {
 type Cluster struct {
 	view.TypeMeta
 	// Ready reports that there is something to show.
-	Ready   bool           `json:"ready"`
+	Ready bool `json:"ready"`
+	// Write reports whether the page may write (--write).
+	Write   bool           `json:"write,omitempty"`
 	Sources []SourceStatus `json:"sources"`
 }
 

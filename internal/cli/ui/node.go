@@ -31,6 +31,7 @@ const (
 	maxWord    = 128
 	maxValue   = 2048
 	maxEntries = 2000
+	maxPods    = 500
 )
 
 // NodePage is the document of a node.
@@ -47,6 +48,11 @@ type NodePage struct {
 	Lease             *model.Lease `json:"lease,omitempty"`
 	Waits             []model.Wait `json:"waits"`
 	Events            []Event      `json:"events"`
+	// Drain is the document of `kubectl drover drain-status NODE -o json`: the Pods that keep the node from draining, and their budgets. It has at most
+	// maxPods Pods. It is nil if the Pods cannot be read.
+	Drain *view.DrainStatus `json:"drain,omitempty"`
+	// Timeline is what happened on the node, the latest first.
+	Timeline []Moment `json:"timeline"`
 	// Notes say what could not be read.
 	Notes []string `json:"notes,omitempty"`
 }
@@ -78,7 +84,7 @@ func (u *cluster) nodePage(ctx context.Context, name string) (*NodePage, error) 
 	}
 	page := &NodePage{
 		TypeMeta: view.TypeMeta{APIVersion: view.APIVersion, Kind: "NodePage"}, Created: node.CreationTimestamp.Time,
-		Conditions: []Condition{}, Waits: []model.Wait{}, Events: []Event{},
+		Conditions: []Condition{}, Waits: []model.Wait{}, Events: []Event{}, Timeline: []Moment{},
 	}
 	for _, c := range compact.BoundedConditions(node.Status.Conditions) {
 		page.Conditions = append(page.Conditions, condition(string(c.Type), string(c.Status), c.Reason, c.Message, c.LastTransitionTime))

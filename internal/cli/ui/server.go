@@ -64,8 +64,11 @@ func newServer(cluster *cluster, address, token string) *server {
 	s.routes.Handle("GET /api/cluster", s.document(func(now snapshot) any { return now.cluster }))
 	s.routes.Handle("GET /api/fleet", s.document(func(now snapshot) any { return now.fleet() }))
 	s.routes.Handle("GET /api/waits", s.document(func(now snapshot) any { return now.waits() }))
+	s.routes.Handle("GET /api/progress", s.document(func(snapshot) any { return model.NewProgress() }))
 	s.routes.Handle("GET /api/nodes/{name}", s.authorized(s.serveNode))
 	s.routes.Handle("GET /api/stream", s.authorized(s.serveStream))
+	s.routes.Handle("POST /api/plan", s.authorized(s.servePlan))
+	s.routes.Handle("POST /api/actions", s.authorized(s.serveAction))
 	s.routes.Handle("GET /api/", s.authorized(http.NotFound))
 	return s
 }
@@ -95,7 +98,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "another page may not ask", http.StatusForbidden)
 		return
 	}
-	if r.Method != http.MethodGet {
+	if r.Method != http.MethodGet && r.Method != http.MethodPost {
 		header.Set("Allow", http.MethodGet)
 		http.Error(w, "the page reads only", http.StatusMethodNotAllowed)
 		return

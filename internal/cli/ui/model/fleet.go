@@ -50,6 +50,8 @@ const (
 	InSync NodeState = "InSync"
 	// Unmanaged: neither a NodeGroup nor a MachineSet has the node.
 	Unmanaged NodeState = "Unmanaged"
+	// Loading: what decides about the state has not been read yet.
+	Loading NodeState = "Loading"
 )
 
 // Cell is one node of the fleet.

@@ -58,7 +58,10 @@ export interface Source {
 }
 
 export interface Cluster {
+  // ready says that there are nodes to show, complete that everything has been read that decides about their states. Until then nodes may have the state
+  // Loading, and the stream has neither waits nor progress.
   ready: boolean;
+  complete: boolean;
   // write says that POST /api/actions is served.
   write?: boolean;
   sources: Source[] | null;

@@ -34,42 +34,48 @@ const (
 
 // cluster is what the page knows of the cluster.
 type cluster struct {
-	client    client.WithWatch
-	protected ownership.Protected
-	now       func() time.Time
+	client  client.WithWatch
+	tracker *model.Tracker
+	now     func() time.Time
+	// write reports whether the page may write.
+	write bool
 	// interval is the least time between two computations.
 	interval time.Duration
 	sources  []*source
+	nodes    *source
 	// dirty has a value when objects have changed since the last computation.
 	dirty chan struct{}
-
-	nodes, groups, sets, machines, checks, autoscalers, maintenances, olderMaintenances, runs, leases *source
+	// loaded is closed when all that decides about nodes has been read once.
+	loaded   chan struct{}
+	isListed bool
 
 	mu sync.Mutex
-	// state is the last one; nil before the first.
-	state  *model.State
-	status []SourceStatus
-	// next is closed when one of them has changed.
+	// pending are the objects that have changed since the last computation; nil for those that are gone.
+	pending map[model.Ref]client.Object
+	status  []SourceStatus
+	// next is closed when there is something new to show.
 	next chan struct{}
 }
 
 func newCluster(c client.WithWatch, namespaces []string, protected ownership.Protected, now func() time.Time) *cluster {
-	u := &cluster{client: c, protected: protected, now: now, interval: 250 * time.Millisecond, dirty: make(chan struct{}, 1), next: make(chan struct{})}
+	u := &cluster{
+		client: c, tracker: model.NewTracker(protected), now: now, interval: 250 * time.Millisecond, dirty: make(chan struct{}, 1),
+		loaded: make(chan struct{}), pending: map[model.Ref]client.Object{}, next: make(chan struct{}),
+	}
 	everywhere := []string{""}
-	u.nodes = u.add("nodes", &corev1.Node{}, &corev1.NodeList{}, everywhere)
+	u.nodes = u.add(model.ResourceNodes, &corev1.Node{}, &corev1.NodeList{}, everywhere)
 	u.nodes.fromCache, u.nodes.pageSize, u.nodes.store.most = true, 500, maxFleet
-	u.machines = u.add("machines.machine.openshift.io", &machinev1beta1.Machine{}, &machinev1beta1.MachineList{}, namespaces)
-	u.machines.pageSize, u.machines.store.most = 500, maxFleet
-	u.groups = u.add("nodegroups.drover.dev", &drover.NodeGroup{}, &drover.NodeGroupList{}, everywhere)
-	u.sets = u.add("machinesets.machine.openshift.io", &machinev1beta1.MachineSet{}, &machinev1beta1.MachineSetList{}, namespaces)
-	u.checks = u.add(
-		"machinehealthchecks.machine.openshift.io", &machinev1beta1.MachineHealthCheck{}, &machinev1beta1.MachineHealthCheckList{}, namespaces)
-	u.autoscalers = u.add(
-		"machineautoscalers.autoscaling.openshift.io", &autoscaling.MachineAutoscaler{}, &autoscaling.MachineAutoscalerList{}, namespaces)
-	u.maintenances = u.add("nodemaintenances.nodemaintenance.medik8s.io", &medik8s.NodeMaintenance{}, &medik8s.NodeMaintenanceList{}, everywhere)
-	u.olderMaintenances = u.add("nodemaintenances.nodemaintenance.kubevirt.io", &kubevirt.NodeMaintenance{}, &kubevirt.NodeMaintenanceList{}, everywhere)
-	u.runs = u.add("mutexrunconfigs.openshift-optional.skrzypek.io", &mutex.MutexRunConfig{}, &mutex.MutexRunConfigList{}, namespaces)
-	u.leases = u.add("leases.coordination.k8s.io", &coordinationv1.Lease{}, &coordinationv1.LeaseList{}, []string{nodelease.Namespace()})
+	machines := u.add(model.ResourceMachines, &machinev1beta1.Machine{}, &machinev1beta1.MachineList{}, namespaces)
+	machines.pageSize, machines.store.most = 500, maxFleet
+	u.add(model.ResourceGroups, &drover.NodeGroup{}, &drover.NodeGroupList{}, everywhere)
+	u.add(model.ResourceSets, &machinev1beta1.MachineSet{}, &machinev1beta1.MachineSetList{}, namespaces)
+	u.add(model.ResourceMaintenances, &medik8s.NodeMaintenance{}, &medik8s.NodeMaintenanceList{}, everywhere)
+	u.add(model.ResourceOlderMaintenances, &kubevirt.NodeMaintenance{}, &kubevirt.NodeMaintenanceList{}, everywhere)
+	u.add(model.ResourceRuns, &mutex.MutexRunConfig{}, &mutex.MutexRunConfigList{}, namespaces)
+	u.add(model.ResourceLeases, &coordinationv1.Lease{}, &coordinationv1.LeaseList{}, []string{nodelease.Namespace()})
+	// The last two do not decide about the states of nodes.
+	u.add(model.ResourceChecks, &machinev1beta1.MachineHealthCheck{}, &machinev1beta1.MachineHealthCheckList{}, namespaces).isDetail = true
+	u.add(model.ResourceAutoscalers, &autoscaling.MachineAutoscaler{}, &autoscaling.MachineAutoscalerList{}, namespaces).isDetail = true
 	return u
 }
 
@@ -77,7 +83,7 @@ func newCluster(c client.WithWatch, namespaces []string, protected ownership.Pro
 func (u *cluster) add(resource string, object client.Object, list client.ObjectList, namespaces []string) *source {
 	s := &source{
 		resource: resource, client: u.client, object: object, namespaces: namespaces, pageSize: 100, availability: Loading,
-		store: newStore(maxOther, trim, u.markDirty),
+		store: newStore(maxOther, trim, func(changes []change) { u.note(resource, changes) }), changed: u.markDirty,
 		newList: func() client.ObjectList {
 			// A copy of an empty list is an empty list.
 			empty, _ := list.DeepCopyObject().(client.ObjectList)
@@ -106,7 +112,41 @@ func trim(object client.Object) {
 	}
 }
 
-// markDirty has the state be computed again.
+// note has changed objects be looked at.
+func (u *cluster) note(resource string, changes []change) {
+	u.mu.Lock()
+	for _, change := range changes {
+		u.pending[model.Ref{Resource: resource, NamespacedName: change.key}] = asKnown(change.object)
+	}
+	u.mu.Unlock()
+	u.markDirty()
+}
+
+// asKnown returns an object as the model knows its kind.
+func asKnown(object client.Object) client.Object {
+	switch m := object.(type) {
+	case *medik8s.NodeMaintenance:
+		return maintenanceOf(medik8s.GroupVersion, m.ObjectMeta, m.Spec, m.Status)
+	case *kubevirt.NodeMaintenance:
+		spec := medik8s.NodeMaintenanceSpec{NodeName: m.Spec.NodeName, Reason: m.Spec.Reason}
+		return maintenanceOf(kubevirt.GroupVersion, m.ObjectMeta, spec, m.Status)
+	}
+	return object
+}
+
+// take returns what has changed since it was called last.
+func (u *cluster) take() []model.Event {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	events := make([]model.Event, 0, len(u.pending))
+	for ref, object := range u.pending {
+		events = append(events, model.Event{Ref: ref, Object: object})
+	}
+	u.pending = map[model.Ref]client.Object{}
+	return events
+}
+
+// markDirty has what the page shows be computed again.
 func (u *cluster) markDirty() {
 	select {
 	case u.dirty <- struct{}{}:
@@ -114,62 +154,77 @@ func (u *cluster) markDirty() {
 	}
 }
 
-// timeout is how long the state stays without a change of the cluster: leases expire, and windows open.
-const timeout = 30 * time.Second
+// refreshInterval is how often what depends on the time is computed: leases expire, and windows open. A computation is followed by a longer pause, up
+// to maxPause, so that a large cluster does not keep a processor busy.
+const (
+	refreshInterval = 30 * time.Second
+	maxPause        = 2 * time.Second
+	loadingPause    = 10 * time.Millisecond
+)
 
-// run keeps the state up to date until the context ends. A large cluster must not keep a processor busy, so pauses are longer than computations.
+// run keeps what the page shows up to date until the context ends.
 func (u *cluster) run(ctx context.Context) error {
 	var watches sync.WaitGroup
 	for _, source := range u.sources {
 		watches.Go(func() { source.run(ctx) })
 	}
 	defer watches.Wait()
-	timer := time.NewTimer(timeout)
-	defer timer.Stop()
+	refresh := time.NewTicker(refreshInterval)
+	defer refresh.Stop()
 	for {
+		isRefresh := false
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-timer.C:
+		case <-refresh.C:
+			isRefresh = true
 		case <-u.dirty:
 		}
 		begun := time.Now()
-		if u.isLoaded() {
-			u.publish(model.Compute(ctx, u.objects(), u.protected, u.now()))
-		} else {
-			u.publish(nil)
+		pause := loadingPause
+		if u.update(ctx, isRefresh) {
+			pause = min(max(u.interval, 4*time.Since(begun)), maxPause)
 		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(max(u.interval, 4*time.Since(begun))):
+		case <-time.After(pause):
 		}
-		timer.Reset(timeout)
 	}
 }
 
-// isLoaded reports whether the API server has answered for each kind: a fleet without groups would be shown as one that nothing manages.
+// update computes what has changed, and reports whether everything has been read. Nodes are shown before what concerns them has been read.
+func (u *cluster) update(ctx context.Context, isRefresh bool) bool {
+	defer u.publish()
+	if !u.isLoaded() {
+		if !u.isListed && u.nodes.status().Availability == Live {
+			u.tracker.List(all[*corev1.Node](u.nodes.store))
+			u.isListed = true
+		}
+		return false
+	}
+	var missing error
+	for _, source := range u.sources {
+		if source.resource == model.ResourceMachines || source.resource == model.ResourceSets {
+			missing = errors.Join(missing, source.missing())
+		}
+	}
+	u.tracker.Update(ctx, u.take(), missing, u.now())
+	if isRefresh {
+		u.tracker.Refresh(ctx, u.now())
+	}
+	select {
+	case <-u.loaded:
+	default:
+		close(u.loaded)
+	}
+	return true
+}
+
+// isLoaded reports whether the API server has answered for each kind that decides about nodes: a fleet without groups would be shown as one that
+// nothing manages.
 func (u *cluster) isLoaded() bool {
-	return !slices.ContainsFunc(u.sources, func(s *source) bool { return s.status().Availability == Loading })
-}
-
-// objects returns the objects of all kinds.
-func (u *cluster) objects() *model.Objects {
-	out := &model.Objects{
-		Nodes: all[*corev1.Node](u.nodes.store), Groups: all[*drover.NodeGroup](u.groups.store), Sets: all[*machinev1beta1.MachineSet](u.sets.store),
-		Machines: all[*machinev1beta1.Machine](u.machines.store), Checks: all[*machinev1beta1.MachineHealthCheck](u.checks.store),
-		Autoscalers: all[*autoscaling.MachineAutoscaler](u.autoscalers.store), Runs: all[*mutex.MutexRunConfig](u.runs.store),
-		Leases: all[*coordinationv1.Lease](u.leases.store),
-	}
-	for _, m := range all[*medik8s.NodeMaintenance](u.maintenances.store) {
-		out.Maintenances = append(out.Maintenances, maintenanceOf(medik8s.GroupVersion, m.ObjectMeta, m.Spec, m.Status))
-	}
-	for _, m := range all[*kubevirt.NodeMaintenance](u.olderMaintenances.store) {
-		spec := medik8s.NodeMaintenanceSpec{NodeName: m.Spec.NodeName, Reason: m.Spec.Reason}
-		out.Maintenances = append(out.Maintenances, maintenanceOf(kubevirt.GroupVersion, m.ObjectMeta, spec, m.Status))
-	}
-	out.NoSets = errors.Join(u.machines.missing(), u.sets.missing())
-	return out
+	return !slices.ContainsFunc(u.sources, func(s *source) bool { return !s.isDetail && s.status().Availability == Loading })
 }
 
 // maintenanceOf returns a NodeMaintenance of either group, which TypeMeta names.
@@ -181,17 +236,14 @@ func maintenanceOf(
 	return m
 }
 
-// publish sets what the page shows. A nil state leaves the one before.
-func (u *cluster) publish(state *model.State) {
+// publish says that there is something new to show.
+func (u *cluster) publish() {
 	status := make([]SourceStatus, len(u.sources))
 	for i, source := range u.sources {
 		status[i] = source.status()
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if state != nil {
-		u.state = state
-	}
 	u.status = status
 	close(u.next)
 	u.next = make(chan struct{})
@@ -200,29 +252,33 @@ func (u *cluster) publish(state *model.State) {
 // Cluster is the document that says how complete the others are.
 type Cluster struct {
 	view.TypeMeta
-	// Ready reports that there is something to show.
-	Ready bool `json:"ready"`
+	// Ready reports that there are nodes to show, and Complete that everything has been read that decides about their states.
+	Ready    bool `json:"ready"`
+	Complete bool `json:"complete"`
 	// Write reports whether the page may write (--write).
 	Write   bool           `json:"write,omitempty"`
 	Sources []SourceStatus `json:"sources"`
 }
 
-// snapshot is what the page shows at one moment.
-type snapshot struct {
-	cluster Cluster
-	// state is nil before the first one.
-	state *model.State
-	// next is closed when there is another snapshot.
-	next <-chan struct{}
+// isComplete reports whether everything that decides about nodes has been read.
+func (u *cluster) isComplete() bool {
+	select {
+	case <-u.loaded:
+		return true
+	default:
+		return false
+	}
 }
 
-func (u *cluster) snapshot() snapshot {
+// document returns which kinds are read, and a channel that is closed when there is something new to show.
+func (u *cluster) document() (document Cluster, next <-chan struct{}) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return snapshot{
-		cluster: Cluster{
-			TypeMeta: view.TypeMeta{APIVersion: view.APIVersion, Kind: "Cluster"}, Ready: u.state != nil, Sources: slices.Clone(u.status),
-		},
-		state: u.state, next: u.next,
+	document = Cluster{
+		TypeMeta: view.TypeMeta{APIVersion: view.APIVersion, Kind: "Cluster"}, Write: u.write, Complete: u.isComplete(), Sources: slices.Clone(u.status),
 	}
+	document.Ready = document.Complete || slices.ContainsFunc(u.status, func(s SourceStatus) bool {
+		return s.Resource == model.ResourceNodes && s.Availability == Live
+	})
+	return document, u.next
 }

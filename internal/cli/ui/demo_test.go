@@ -71,20 +71,28 @@ func environment(t *testing.T, name string) int {
 }
 
 // newFakeClient returns a client of a cluster in memory.
-func newFakeClient(objects []client.Object) client.WithWatch {
-	eventOf := func(of func(*corev1.Event) string) client.IndexerFunc {
-		return func(object client.Object) []string {
-			event, ok := object.(*corev1.Event)
-			if !ok {
-				return nil
+func newFakeClient(objects []client.Object) client.WithWatch { return fakeBuilder(objects).Build() }
+
+// fakeBuilder builds a client of a cluster in memory, with the indexes that the page needs.
+func fakeBuilder(objects []client.Object) *fake.ClientBuilder {
+	builder := fake.NewClientBuilder().WithScheme(cmdutil.Scheme).WithRESTMapper(cmdutil.Mapper()).WithObjects(objects...).WithReturnManagedFields()
+	for field, of := range map[string]func(*corev1.Event) string{
+		"involvedObject.kind": func(e *corev1.Event) string { return e.InvolvedObject.Kind },
+		"involvedObject.name": func(e *corev1.Event) string { return e.InvolvedObject.Name },
+	} {
+		builder.WithIndex(&corev1.Event{}, field, func(object client.Object) []string {
+			if event, ok := object.(*corev1.Event); ok {
+				return []string{of(event)}
 			}
-			return []string{of(event)}
-		}
+			return nil
+		})
 	}
-	return fake.NewClientBuilder().WithScheme(cmdutil.Scheme).WithRESTMapper(cmdutil.Mapper()).WithObjects(objects...).WithReturnManagedFields().
-		WithIndex(&corev1.Event{}, "involvedObject.kind", eventOf(func(e *corev1.Event) string { return e.InvolvedObject.Kind })).
-		WithIndex(&corev1.Event{}, "involvedObject.name", eventOf(func(e *corev1.Event) string { return e.InvolvedObject.Name })).
-		Build()
+	return builder.WithIndex(&corev1.Pod{}, "spec.nodeName", func(object client.Object) []string {
+		if pod, ok := object.(*corev1.Pod); ok {
+			return []string{pod.Spec.NodeName}
+		}
+		return nil
+	})
 }
 
 // churn cordons and uncordons so many nodes a second.

@@ -41,11 +41,39 @@ var pools = []struct {
 		f.set(group, drover.ConditionBlocked, metav1.ConditionTrue, "NodesNotReady", 25*time.Minute,
 			"3 Nodes have become NotReady since the roll-out began, and spec.rollout.stopWhen.notReady is 3: web-17, web-31, web-44")
 	}},
-	{"batch", 5, true, nil},
+	{"batch", 5, true, func(f *fleet, group *drover.NodeGroup) {
+		group.Status = drover.NodeGroupStatus{
+			Phase: drover.PhaseRolling, Nodes: 1250, Synced: 480, Pending: 770, Unavailable: 9, Budget: new(int32(25)), Outdated: 40,
+			ObservedGeneration: 4,
+			Rollout: &drover.RolloutStatus{
+				Wave: "3/8", StartTime: new(f.ago(50 * time.Minute)), WaveEndTime: new(f.ago(9 * time.Minute)),
+			},
+		}
+		group.Spec.Disruption = &drover.Disruption{
+			MaxUnavailable: new(intstr.FromString("2%")), Windows: []drover.Window{
+				{Schedule: "0 22 * * 1-5", Duration: metav1.Duration{Duration: 6 * time.Hour}, TimeZone: "Europe/Berlin"},
+				{Schedule: "0 0 * * 6", Duration: metav1.Duration{Duration: 48 * time.Hour}, TimeZone: "Europe/Berlin"},
+			},
+			Freezes: []drover.Freeze{{From: f.ago(-70 * time.Hour), To: f.ago(-94 * time.Hour), Reason: "release of the shop"}},
+		}
+		for i := 7; i < 12; i++ {
+			group.Status.Reservations = append(group.Status.Reservations, drover.Reservation{
+				Node: nodeName(i), Capability: drover.CapabilityMaintenance, Object: "NodeMaintenance/replace-disk-" + nodeName(i), Time: f.ago(30 * time.Minute),
+			})
+		}
+		f.set(group, drover.ConditionProgressing, metav1.ConditionTrue, "RollingOut", 50*time.Minute, "wave 3 of 8 waits for 4 Nodes to be Ready")
+	}},
 	{"gpu", 2, false, func(f *fleet, group *drover.NodeGroup) {
 		f.set(group, drover.ConditionBlocked, metav1.ConditionTrue, "WindowClosed", 3*time.Hour, "the next window opens at 22:00 Europe/Berlin")
 	}},
-	{"database", 3, true, nil},
+	{"database", 3, true, func(f *fleet, group *drover.NodeGroup) {
+		group.Spec.Disruption = &drover.Disruption{MaxUnavailable: new(intstr.FromInt32(3))}
+		group.Status = drover.NodeGroupStatus{
+			Phase: drover.PhaseWaiting, Nodes: 750, Synced: 750, Unavailable: 4, Budget: new(int32(3)), ObservedGeneration: 4,
+		}
+		f.set(group, drover.ConditionBlocked, metav1.ConditionTrue, "BudgetExceeded", 12*time.Minute, "4 Nodes are unavailable, and the budget is 3")
+		f.set(group, drover.ConditionProgressing, metav1.ConditionFalse, "Complete", 30*time.Hour, "there is nothing to write")
+	}},
 	{"edge", 1, false, func(f *fleet, group *drover.NodeGroup) {
 		group.Spec.Suspend = true
 		f.set(group, drover.ConditionProgressing, metav1.ConditionFalse, "Suspended", 50*time.Hour, "spec.suspend is set")

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -13,10 +14,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/internal/cli/cmdutil"
+	"github.com/drover-io/drover/internal/cli/maintenance"
 	"github.com/drover-io/drover/internal/cli/ui/model"
 	"github.com/drover-io/drover/internal/cli/view"
 	"github.com/drover-io/drover/internal/compact"
-	"github.com/drover-io/drover/internal/machineapi"
 	"github.com/drover-io/drover/internal/members"
 	"github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/nodelease"
@@ -32,6 +33,8 @@ const (
 	maxValue   = 2048
 	maxEntries = 2000
 	maxPods    = 500
+	// maxSubjects is of how many objects events are read.
+	maxSubjects = 5
 )
 
 // NodePage is the document of a node.
@@ -76,30 +79,31 @@ type Event struct {
 	Last    string `json:"last,omitempty"`
 }
 
-// nodePage reads a Node, its lease and its events, and returns its document.
+// nodePage reads a Node, its lease, its events and what keeps it from draining, and returns its document.
 func (u *cluster) nodePage(ctx context.Context, name string) (*NodePage, error) {
-	node := &corev1.Node{}
-	if err := u.client.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
-		return nil, err
-	}
 	page := &NodePage{
-		TypeMeta: view.TypeMeta{APIVersion: view.APIVersion, Kind: "NodePage"}, Created: node.CreationTimestamp.Time,
-		Conditions: []Condition{}, Waits: []model.Wait{}, Events: []Event{}, Timeline: []Moment{},
+		TypeMeta: view.TypeMeta{APIVersion: view.APIVersion, Kind: "NodePage"}, Conditions: []Condition{}, Waits: []model.Wait{}, Events: []Event{},
+		Timeline: []Moment{},
 	}
-	for _, c := range compact.BoundedConditions(node.Status.Conditions) {
+	page.waitFor(ctx, u.loaded)
+	around := u.tracker.Around(name)
+	read := u.readNode(ctx, name, around)
+	if read.errNode != nil {
+		return nil, read.errNode
+	}
+	page.Created = read.node.CreationTimestamp.Time
+	for _, c := range compact.BoundedConditions(read.node.Status.Conditions) {
 		page.Conditions = append(page.Conditions, condition(string(c.Type), string(c.Status), c.Reason, c.Message, c.LastTransitionTime))
 	}
-	u.explain(ctx, node, page)
+	u.explain(ctx, read.node, around, page)
 	u.addState(name, page)
-	var events corev1.EventList
-	errEvents := u.client.List(ctx, &events, client.Limit(maxEvents), client.MatchingFields{"involvedObject.kind": "Node", "involvedObject.name": name})
-	page.addEvents(events.Items)
-	lease := &coordinationv1.Lease{}
-	errLease := u.client.Get(ctx, client.ObjectKey{Namespace: nodelease.Namespace(), Name: nodelease.Name(name)}, lease)
-	if errLease == nil {
-		page.Lease = model.NewLease(lease, u.now())
+	page.addEvents(read.events[0])
+	if read.lease != nil {
+		page.Lease = model.NewLease(read.lease, u.now())
 	}
-	for what, err := range map[string]error{"events": errEvents, "the lease": client.IgnoreNotFound(errLease)} {
+	page.setDrain(read.drain)
+	page.Timeline = u.timeline(read, around)
+	for what, err := range map[string]error{"events": read.errEvents, "the lease": client.IgnoreNotFound(read.errLease), "the Pods": read.errDrain} {
 		if err != nil {
 			page.Notes = append(page.Notes, model.Text(fmt.Sprintf("%s of the node cannot be read: %v", what, err), maxText))
 		}
@@ -108,16 +112,97 @@ func (u *cluster) nodePage(ctx context.Context, name string) (*NodePage, error) 
 	return page, nil
 }
 
+// loadingTimeout is how long a page waits for what decides about nodes.
+const loadingTimeout = 5 * time.Second
+
+// waitFor waits until all that decides about nodes has been read, or notes that it has not.
+func (p *NodePage) waitFor(ctx context.Context, loaded <-chan struct{}) {
+	select {
+	case <-loaded:
+	case <-ctx.Done():
+	case <-time.After(loadingTimeout):
+		p.Notes = append(p.Notes, "Some kinds have not been read yet, so owners may be missing")
+	}
+}
+
+// nodeReads are what the page of a node reads from the API server, with the errors.
+type nodeReads struct {
+	node  *corev1.Node
+	lease *coordinationv1.Lease
+	drain *view.DrainStatus
+	// events are those of the Node, then those of its Machines and its NodeMaintenances.
+	events                                 [][]corev1.Event
+	errNode, errLease, errEvents, errDrain error
+}
+
+// readNode reads all of it at the same time.
+func (u *cluster) readNode(ctx context.Context, name string, around *model.Objects) *nodeReads {
+	subjects := []corev1.ObjectReference{{Kind: "Node", Name: name}}
+	for _, machine := range around.Machines {
+		subjects = append(subjects, corev1.ObjectReference{Kind: "Machine", Namespace: machine.Namespace, Name: machine.Name})
+	}
+	for _, m := range around.Maintenances {
+		subjects = append(subjects, corev1.ObjectReference{Kind: "NodeMaintenance", Name: m.Name})
+	}
+	subjects = subjects[:min(len(subjects), maxSubjects)]
+	read := &nodeReads{node: &corev1.Node{}, events: make([][]corev1.Event, len(subjects))}
+	errs := make([]error, len(subjects))
+	var reads sync.WaitGroup
+	reads.Go(func() { read.errNode = u.client.Get(ctx, client.ObjectKey{Name: name}, read.node) })
+	reads.Go(func() {
+		lease := &coordinationv1.Lease{}
+		if read.errLease = u.client.Get(ctx, client.ObjectKey{Namespace: nodelease.Namespace(), Name: nodelease.Name(name)}, lease); read.errLease == nil {
+			read.lease = lease
+		}
+	})
+	reads.Go(func() { read.drain, read.errDrain = maintenance.DrainStatus(ctx, u.client, name, u.now()) })
+	for i, subject := range subjects {
+		reads.Go(func() { read.events[i], errs[i] = u.eventsOf(ctx, subject) })
+	}
+	reads.Wait()
+	read.errEvents = errs[0]
+	return read
+}
+
+// eventsOf returns the events of an object.
+func (u *cluster) eventsOf(ctx context.Context, of corev1.ObjectReference) ([]corev1.Event, error) {
+	var events corev1.EventList
+	err := u.client.List(ctx, &events, client.Limit(maxEvents), client.InNamespace(of.Namespace),
+		client.MatchingFields{"involvedObject.kind": of.Kind, "involvedObject.name": of.Name})
+	return events.Items, err
+}
+
+// setDrain sets what keeps the node from draining, cut to a bounded number of Pods.
+func (p *NodePage) setDrain(drain *view.DrainStatus) {
+	if drain == nil {
+		return
+	}
+	if left := len(drain.Pods) - maxPods; left > 0 {
+		p.Notes = append(p.Notes, fmt.Sprintf("%d more Pods are left out", left))
+		drain.Pods = drain.Pods[:maxPods]
+	}
+	drain.Evict = drain.Evict[:min(len(drain.Evict), maxPods)]
+	drain.Budgets = drain.Budgets[:min(len(drain.Budgets), maxPods)]
+	drain.MayReturn = drain.MayReturn[:min(len(drain.MayReturn), maxPods)]
+	for i := range drain.Pods {
+		drain.Pods[i].Detail = model.Text(drain.Pods[i].Detail, maxText)
+	}
+	for i := range drain.Blocked {
+		group := &drain.Blocked[i]
+		group.Detail, group.Pods = model.Text(group.Detail, maxText), group.Pods[:min(len(group.Pods), maxPods)]
+	}
+	drain.Reason, drain.Message = model.Text(drain.Reason, maxText), model.Text(drain.Message, maxText)
+	p.Drain = drain
+}
+
 // explain adds who owns what on the Node.
-func (u *cluster) explain(ctx context.Context, node *corev1.Node, page *NodePage) {
-	objects := u.objects()
-	snapshot := &cmdutil.Snapshot{Groups: objects.Groups, Nodes: []*corev1.Node{node}, Sets: objects.Sets, NoSets: objects.NoSets}
-	for _, machine := range objects.Machines {
-		if machineapi.NodeName(machine) == node.Name {
-			snapshot.Machines = append(snapshot.Machines, machine)
-			for _, c := range machine.Status.Conditions {
-				page.MachineConditions = append(page.MachineConditions, condition(string(c.Type), string(c.Status), c.Reason, c.Message, c.LastTransitionTime))
-			}
+func (u *cluster) explain(ctx context.Context, node *corev1.Node, around *model.Objects, page *NodePage) {
+	snapshot := &cmdutil.Snapshot{
+		Groups: around.Groups, Nodes: []*corev1.Node{node}, Sets: around.Sets, Machines: around.Machines, NoSets: around.NoSets,
+	}
+	for _, machine := range around.Machines {
+		for _, c := range machine.Status.Conditions {
+			page.MachineConditions = append(page.MachineConditions, condition(string(c.Type), string(c.Status), c.Reason, c.Message, c.LastTransitionTime))
 		}
 	}
 	known := plan.Objects{Sets: snapshot.Sets, Machines: snapshot.Machines, Nodes: snapshot.NodesByName()}
@@ -127,8 +212,9 @@ func (u *cluster) explain(ctx context.Context, node *corev1.Node, page *NodePage
 		assignment = membership.Of(ctx, node)
 		known.GroupLayerOf = func(*corev1.Node) plan.GroupLayer { return assignment.GroupLayer(membership.Groups) }
 	}
-	survey := plan.SurveyOf(known, u.protected, u.now())
-	page.Explanation = view.NewNodeExplanation(node, assignment, survey, u.protected, u.now())
+	protected := u.tracker.Protected()
+	survey := plan.SurveyOf(known, protected, u.now())
+	page.Explanation = view.NewNodeExplanation(node, assignment, survey, protected, u.now())
 	page.bound()
 }
 
@@ -159,11 +245,10 @@ func (p *NodePage) bound() {
 
 // addState adds what the fleet and the list of waits have about the node.
 func (u *cluster) addState(name string, page *NodePage) {
-	now := u.snapshot()
-	if at, found := slices.BinarySearchFunc(now.fleet().Items, name, func(c model.Cell, name string) int { return cmp.Compare(c.Name, name) }); found {
-		page.Cell = &now.fleet().Items[at]
+	if cell, found := u.tracker.Cells.Get(name); found {
+		page.Cell = &cell
 	}
-	for _, wait := range now.waits().Items {
+	for _, wait := range u.tracker.WaitList().Items {
 		if wait.Node == name {
 			page.Waits = append(page.Waits, wait)
 		}
@@ -174,17 +259,21 @@ func (u *cluster) addState(name string, page *NodePage) {
 func (p *NodePage) addEvents(events []corev1.Event) {
 	for i := range events {
 		e := &events[i]
-		last := cmp.Or(e.LastTimestamp.Time, e.EventTime.Time, e.CreationTimestamp.Time)
-		count := max(e.Count, 1)
-		if e.Series != nil {
-			last, count = e.Series.LastObservedTime.Time, e.Series.Count
-		}
+		last, count := lastOf(e)
 		p.Events = append(p.Events, Event{
 			Type: model.Text(e.Type, maxWord), Reason: model.Text(e.Reason, maxWord), Message: model.Text(e.Message, maxText),
 			Source: model.Text(cmp.Or(e.ReportingController, e.Source.Component), maxWord), Count: count, Last: last.UTC().Format(time.RFC3339),
 		})
 	}
 	slices.SortStableFunc(p.Events, func(a, b Event) int { return cmp.Compare(b.Last, a.Last) })
+}
+
+// lastOf returns when an event occurred last, and how often it did.
+func lastOf(e *corev1.Event) (time.Time, int32) {
+	if e.Series != nil {
+		return e.Series.LastObservedTime.Time, e.Series.Count
+	}
+	return cmp.Or(e.LastTimestamp.Time, e.EventTime.Time, e.CreationTimestamp.Time), max(e.Count, 1)
 }
 
 func condition(kind, status, reason, message string, since metav1.Time) Condition {

@@ -2,8 +2,12 @@ package ui
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
+	"slices"
 
+	"github.com/drover-io/drover/internal/cli/cmdutil"
+	"github.com/drover-io/drover/internal/cli/ui/model"
 	"github.com/drover-io/drover/internal/cli/view"
 )
 
@@ -23,7 +27,24 @@ type PlanPreview struct {
 	Warnings []string `json:"warnings"`
 }
 
-// servePlan serves POST /api/plan.
-func (s *server) servePlan(w http.ResponseWriter, _ *http.Request) {
-	http.Error(w, "not there yet", http.StatusNotImplemented)
+// servePlan serves POST /api/plan. Nothing is written: the command asks the API server for a dry run.
+func (s *server) servePlan(w http.ResponseWriter, r *http.Request) {
+	manifest, ok := readBody(w, r, "application/yaml", maxManifestBytes)
+	if !ok {
+		return
+	}
+	args := slices.Concat([]string{"plan", "-f", "-", "-o", "json"}, s.flags.protect)
+	result, ok := s.runCommand(w, r, &commandLine{args: args, namespace: s.flags.namespace, in: manifest})
+	if !ok {
+		return
+	}
+	if result.err != nil && !errors.Is(result.err, cmdutil.ErrChanges) {
+		http.Error(w, model.Text(result.err.Error(), maxErrorText), http.StatusUnprocessableEntity)
+		return
+	}
+	writeJSON(w, PlanPreview{
+		TypeMeta: view.TypeMeta{APIVersion: view.APIVersion, Kind: "PlanPreview"},
+		Command:  s.flags.commandText(slices.Concat([]string{"plan", "-f", "FILE"}, s.flags.protect), s.flags.namespace),
+		Plan:     result.out, Changes: result.err != nil, Warnings: linesOf(result.errOut),
+	})
 }

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/drover-io/drover/internal/cli/ui/model"
+	"github.com/drover-io/drover/internal/cli/view"
 )
 
 // server serves the page and its documents. Other pages in the same browser, and other users of the computer, get nothing:
@@ -32,8 +33,10 @@ type server struct {
 	hosts, origins map[string]bool
 	files          map[string]file
 	routes         *http.ServeMux
-	// streams has a value for each stream that is open.
-	streams chan struct{}
+	// flags are those that the user gave and that other commands take as well.
+	flags flags
+	// streams has a value for each stream that is open, and commands one for each command that runs.
+	streams, commands chan struct{}
 	// closing is closed when streams are to end.
 	closing   chan struct{}
 	closeOnce sync.Once
@@ -52,7 +55,7 @@ const maxStreams = 16
 func newServer(cluster *cluster, address, token string) *server {
 	s := &server{
 		cluster: cluster, token: token, hosts: map[string]bool{}, origins: map[string]bool{}, files: filesOf(assets()), routes: http.NewServeMux(),
-		streams: make(chan struct{}, maxStreams), closing: make(chan struct{}),
+		streams: make(chan struct{}, maxStreams), commands: make(chan struct{}, maxCommands), closing: make(chan struct{}),
 	}
 	// The listener has said its address.
 	_, port, _ := net.SplitHostPort(address)
@@ -61,14 +64,25 @@ func newServer(cluster *cluster, address, token string) *server {
 		s.hosts[host], s.origins["http://"+host] = true, true
 	}
 	s.routes.HandleFunc("GET /", s.serveFile)
-	s.routes.Handle("GET /api/cluster", s.document(func(now snapshot) any { return now.cluster }))
-	s.routes.Handle("GET /api/fleet", s.document(func(now snapshot) any { return now.fleet() }))
-	s.routes.Handle("GET /api/waits", s.document(func(now snapshot) any { return now.waits() }))
-	s.routes.Handle("GET /api/progress", s.document(func(snapshot) any { return model.NewProgress() }))
+	tracker := cluster.tracker
+	s.handleDocument("cluster", func(context.Context) any {
+		document, _ := cluster.document()
+		return document
+	})
+	s.handleDocument("fleet", func(context.Context) any { return tracker.Fleet() })
+	s.handleDocument("waits", func(context.Context) any { return tracker.WaitList() })
+	s.handleDocument("progress", func(context.Context) any { return tracker.Progress() })
+	s.handleDocument("status", func(ctx context.Context) any { return tracker.Status(ctx, cluster.now()) })
+	s.handleDocument("maintenances", func(context.Context) any { return view.NewMaintenanceList(tracker.Maintenances()) })
+	s.handleDocument("upgrades", func(context.Context) any { return view.NewUpgradeStatusList(tracker.Runs()) })
 	s.routes.Handle("GET /api/nodes/{name}", s.authorized(s.serveNode))
 	s.routes.Handle("GET /api/stream", s.authorized(s.serveStream))
 	s.routes.Handle("POST /api/plan", s.authorized(s.servePlan))
-	s.routes.Handle("POST /api/actions", s.authorized(s.serveAction))
+	if cluster.write {
+		s.routes.Handle("POST /api/actions", s.authorized(s.serveAction))
+	} else {
+		s.routes.Handle("POST /api/actions", s.authorized(refuseAction))
+	}
 	s.routes.Handle("GET /api/", s.authorized(http.NotFound))
 	return s
 }
@@ -98,9 +112,9 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "another page may not ask", http.StatusForbidden)
 		return
 	}
-	if r.Method != http.MethodGet && r.Method != http.MethodPost {
+	if r.Method != http.MethodGet && (r.Method != http.MethodPost || !strings.HasPrefix(r.URL.Path, "/api/")) {
 		header.Set("Allow", http.MethodGet)
-		http.Error(w, "the page reads only", http.StatusMethodNotAllowed)
+		http.Error(w, "the page is for reading", http.StatusMethodNotAllowed)
 		return
 	}
 	s.routes.ServeHTTP(w, r)
@@ -132,9 +146,9 @@ func (s *server) authorized(serve http.HandlerFunc) http.Handler {
 	})
 }
 
-// document serves a value as JSON.
-func (s *server) document(of func(now snapshot) any) http.Handler {
-	return s.authorized(func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, of(s.cluster.snapshot())) })
+// handleDocument serves a value as JSON.
+func (s *server) handleDocument(name string, of func(context.Context) any) {
+	s.routes.Handle("GET /api/"+name, s.authorized(func(w http.ResponseWriter, r *http.Request) { writeJSON(w, of(r.Context())) }))
 }
 
 func writeJSON(w http.ResponseWriter, value any) {

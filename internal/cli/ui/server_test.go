@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/drover-io/drover/internal/cli/cmdutil"
@@ -22,8 +21,7 @@ const testToken, testHost = "secret", "127.0.0.1:1234"
 // newTestServer returns a server of a cluster in memory, which it follows until the test ends.
 func newTestServer(t *testing.T, functions interceptor.Funcs, objects ...client.Object) *server {
 	t.Helper()
-	c := fake.NewClientBuilder().WithScheme(cmdutil.Scheme).WithRESTMapper(cmdutil.Mapper()).
-		WithObjects(objects...).WithInterceptorFuncs(functions).Build()
+	c := fakeBuilder(objects).WithInterceptorFuncs(functions).Build()
 	u := newCluster(c, []string{"", cmdutil.DefaultNamespace}, ownership.DefaultProtected(), time.Now)
 	u.interval = time.Millisecond
 	ctx, cancel := context.WithCancel(t.Context())

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"time"
 
 	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -62,6 +63,10 @@ type source struct {
 	pageSize int64
 	// fromCache has the API server list from its watch cache, in one answer: for kinds that no tenant can create.
 	fromCache bool
+	// isDetail reports that the kind decides about no node's state.
+	isDetail bool
+	// changed is called when the availability has changed.
+	changed func()
 
 	mu sync.Mutex
 	// namespaces are those that are tried, one after another, until the user may list the kind in one. Empty is all namespaces.
@@ -73,7 +78,7 @@ type source struct {
 	cut  bool
 }
 
-// run lists and watches until the context ends. Failures are tried again, less and less often.
+// run lists and watches until the context ends. Each failure has it wait longer before it asks again.
 func (s *source) run(ctx context.Context) {
 	// status has the errors.
 	logger := logr.Discard()
@@ -82,7 +87,42 @@ func (s *source) run(ctx context.Context) {
 		ListWithContextFunc: s.list, WatchFuncWithContext: s.watch,
 	}}, s.object, filled{s.store, func() { s.report(ctx, nil) }}, toolscache.ReflectorOptions{Name: s.resource, Logger: &logger})
 	reflector.WatchListPageSize = s.pageSize
-	reflector.RunWithContext(ctx)
+	for wait := time.Duration(0); ctx.Err() == nil; {
+		begun := time.Now()
+		// list and watch have reported the error.
+		_ = reflector.ListAndWatchWithContext(ctx)
+		wait = s.delay(wait, time.Since(begun))
+		select {
+		case <-ctx.Done():
+		case <-time.After(wait):
+		}
+	}
+}
+
+// The delays before a kind is read again. A kind that is not served, or that the user may not read, changes seldom; a server that does not answer is
+// back soon. A watch that ends at once, such as one with an object that cannot be decoded, would have all objects listed over and over.
+const (
+	minDelay       = 500 * time.Millisecond
+	maxDelay       = time.Minute
+	maxDelayFailed = 10 * time.Second
+	maxDelayDenied = 5 * time.Minute
+	// longRun is how long a kind has been read well for the delays to begin anew.
+	longRun = 2 * time.Minute
+)
+
+// delay returns how long to wait after a run of a length, and a delay before it.
+func (s *source) delay(before, run time.Duration) time.Duration {
+	if run >= longRun {
+		before = 0
+	}
+	next := max(minDelay, 2*before)
+	switch s.status().Availability {
+	case NotServed, Forbidden:
+		return min(max(next, 5*time.Second), maxDelayDenied)
+	case Failing:
+		return min(next, maxDelayFailed)
+	}
+	return min(next, maxDelay)
 }
 
 // filled is a store that says when it has all objects.
@@ -192,7 +232,7 @@ func (s *source) report(ctx context.Context, err error) {
 	s.availability, s.message = availability, model.Text(message, maxText)
 	s.mu.Unlock()
 	if changed {
-		s.store.changed()
+		s.changed()
 	}
 }
 

@@ -19,8 +19,8 @@ type store struct {
 	most int
 	// trim drops what the page does not read of an object.
 	trim func(client.Object)
-	// changed is called after the objects have changed.
-	changed func()
+	// changed is called after objects have changed, in the order of the changes.
+	changed func([]change)
 
 	mu      sync.Mutex
 	objects map[types.NamespacedName]stored
@@ -29,23 +29,27 @@ type store struct {
 	full bool
 }
 
+// change is an object that has changed; a nil object is gone.
+type change struct {
+	key    types.NamespacedName
+	object client.Object
+}
+
 type stored struct {
 	object client.Object
 	size   int
 }
 
-func newStore(most int, trim func(client.Object), changed func()) *store {
+func newStore(most int, trim func(client.Object), changed func([]change)) *store {
 	return &store{most: most, trim: trim, changed: changed, objects: map[types.NamespacedName]stored{}}
 }
 
 // Add keeps an object.
 func (s *store) Add(object any) error {
 	s.mu.Lock()
-	changed := s.set(object)
+	changes := s.set(object, s.objects)
 	s.mu.Unlock()
-	if changed {
-		s.changed()
-	}
+	s.report(changes)
 	return nil
 }
 
@@ -58,27 +62,41 @@ func (s *store) Delete(object any) error {
 	if !ok {
 		return nil
 	}
+	key := client.ObjectKeyFromObject(known)
 	s.mu.Lock()
-	s.drop(client.ObjectKeyFromObject(known))
+	s.drop(key)
 	s.mu.Unlock()
-	s.changed()
+	s.report([]change{{key: key}})
 	return nil
 }
 
 // Replace keeps the objects of a list, and no others.
 func (s *store) Replace(list []any, _ string) error {
+	var changes []change
 	s.mu.Lock()
+	before := s.objects
 	s.objects, s.size, s.full = make(map[types.NamespacedName]stored, len(list)), 0, false
 	for _, object := range list {
-		s.set(object)
+		changes = append(changes, s.set(object, before)...)
+	}
+	for key := range before {
+		if _, kept := s.objects[key]; !kept {
+			changes = append(changes, change{key: key})
+		}
 	}
 	s.mu.Unlock()
-	s.changed()
+	s.report(changes)
 	return nil
 }
 
 // Resync does nothing: no reader needs it.
 func (s *store) Resync() error { return nil }
+
+func (s *store) report(changes []change) {
+	if len(changes) > 0 {
+		s.changed(changes)
+	}
+}
 
 // drop removes an object.
 func (s *store) drop(key types.NamespacedName) {
@@ -86,26 +104,30 @@ func (s *store) drop(key types.NamespacedName) {
 	delete(s.objects, key)
 }
 
-// set keeps an object, if there is space for it, and reports whether what the page reads has changed.
-func (s *store) set(object any) (changed bool) {
+// set keeps an object, if there is space for it, and returns how what the page reads has changed.
+func (s *store) set(object any, before map[types.NamespacedName]stored) []change {
 	known, ok := object.(client.Object)
 	if !ok {
-		return false
+		return nil
 	}
 	s.trim(known)
 	key := client.ObjectKeyFromObject(known)
-	before, found := s.objects[key]
-	if found && equality.Semantic.DeepEqual(before.object, known) {
-		return false
+	old, found := before[key]
+	isSame := found && equality.Semantic.DeepEqual(old.object, known)
+	if isSame {
+		known = old.object
 	}
 	size := sizeOf(known)
 	s.drop(key)
 	if s.size+size > s.most {
 		s.full = true
-		return true
+		return []change{{key: key}}
 	}
 	s.objects[key], s.size = stored{known, size}, s.size+size
-	return true
+	if isSame {
+		return nil
+	}
+	return []change{{key, known}}
 }
 
 // count returns how many objects there are, and whether others were left out.

@@ -12,7 +12,7 @@ import (
 
 func newTestStore(most int) (s *store, changes *int) {
 	changes = new(int)
-	return newStore(most, trim, func() { *changes++ }), changes
+	return newStore(most, trim, func(all []change) { *changes += len(all) }), changes
 }
 
 // TestStore_Full: a store does not grow beyond its size, whatever is created, and says that objects are missing.

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/drover-io/drover/internal/cli/ui/model"
-	"github.com/drover-io/drover/internal/cli/view"
 )
 
 // heartbeat is how often a stream is written at least, so that the page notices when the connection is gone. A page that does not read for
@@ -18,20 +17,6 @@ const (
 	heartbeat    = 15 * time.Second
 	writeTimeout = 20 * time.Second
 )
-
-func (s snapshot) fleet() model.Fleet {
-	if s.state == nil {
-		return model.Fleet{TypeMeta: view.TypeMeta{APIVersion: view.APIVersion, Kind: "Fleet"}, Items: []model.Cell{}}
-	}
-	return s.state.Fleet
-}
-
-func (s snapshot) waits() model.WaitList {
-	if s.state == nil {
-		return model.WaitList{TypeMeta: view.TypeMeta{APIVersion: view.APIVersion, Kind: "WaitList"}, Items: []model.Wait{}}
-	}
-	return s.state.Waits
-}
 
 // serveStream sends what the page shows as server-sent events: all of it first, then what changes. A stream that is slower than the cluster skips
 // what was between.
@@ -48,12 +33,12 @@ func (s *server) serveStream(w http.ResponseWriter, r *http.Request) {
 	beat := time.NewTicker(heartbeat)
 	defer beat.Stop()
 	for {
-		now := s.cluster.snapshot()
-		if err := stream.send(now); err != nil {
+		document, next := s.cluster.document()
+		if err := stream.send(s.cluster, &document); err != nil {
 			return
 		}
 		select {
-		case <-now.next:
+		case <-next:
 		case <-beat.C:
 			if err := stream.write([]byte(": still here\n\n")); err != nil {
 				return
@@ -70,46 +55,74 @@ func (s *server) serveStream(w http.ResponseWriter, r *http.Request) {
 type stream struct {
 	writer  http.ResponseWriter
 	control *http.ResponseController
-	// sent is what the page has been sent.
-	sent   snapshot
-	opened bool
+	// sent is the document of the cluster that the page has, cells and the like are the versions of the lists.
+	sent                             Cluster
+	opened                           bool
+	cells, waits, activities, budget uint64
+	omitted                          int
+	calendar                         *model.Calendar
 }
 
-// waitChanges are the changes of a list of waits, with how many more there are.
+// waitChanges are the changes of the list of waits, with how many more there are.
 type waitChanges struct {
 	model.Changes[model.Wait]
 
 	Omitted int `json:"omitted,omitempty"`
 }
 
+// progressChanges are the changes of the document of progress. What has not changed is left out.
+type progressChanges struct {
+	Items    *model.Changes[model.Activity] `json:"items,omitempty"`
+	Budgets  *model.Changes[model.Budget]   `json:"budgets,omitempty"`
+	Calendar *model.Calendar                `json:"calendar,omitempty"`
+}
+
 // send sends what has changed.
-func (s *stream) send(now snapshot) error {
+func (s *stream) send(u *cluster, document *Cluster) error {
 	var text bytes.Buffer
-	if !s.opened || !reflect.DeepEqual(now.cluster, s.sent.cluster) {
-		if err := event(&text, "cluster", now.cluster); err != nil {
-			return err
+	add := func(name string, value any, isChanged bool) error {
+		if !isChanged {
+			return nil
 		}
+		return event(&text, name, value)
 	}
-	if now.state != nil && now.state != s.sent.state {
-		cells := model.ChangesOf(s.sent.fleet().Items, now.state.Fleet.Items)
-		waits := waitChanges{model.ChangesOf(s.sent.waits().Items, now.state.Waits.Items), now.state.Waits.Omitted}
-		cells.Full, waits.Full = s.sent.state == nil, s.sent.state == nil
-		if cells.Any() {
-			if err := event(&text, "fleet", cells); err != nil {
-				return err
-			}
-		}
-		if waits.Any() || waits.Omitted != s.sent.waits().Omitted {
-			if err := event(&text, "waits", waits); err != nil {
-				return err
-			}
-		}
+	err := add("cluster", document, !s.opened || !reflect.DeepEqual(*document, s.sent))
+	s.sent, s.opened = *document, true
+	if err == nil && document.Ready {
+		cells, version := u.tracker.Cells.Since(s.cells)
+		s.cells = version
+		err = add("fleet", cells, cells.Any())
 	}
-	s.sent, s.opened = now, true
-	if text.Len() == 0 {
-		return nil
+	if err == nil && document.Complete {
+		waits, version := u.tracker.Waits.Since(s.waits)
+		omitted := u.tracker.OmittedWaits()
+		err = add("waits", waitChanges{waits, omitted}, waits.Any() || omitted != s.omitted)
+		s.waits, s.omitted = version, omitted
+	}
+	if err == nil && document.Complete {
+		progress := s.progress(u.tracker)
+		err = add("progress", progress, progress != progressChanges{})
+	}
+	if err != nil || text.Len() == 0 {
+		return err
 	}
 	return s.write(text.Bytes())
+}
+
+// progress returns what has changed of the document of progress.
+func (s *stream) progress(tracker *model.Tracker) (out progressChanges) {
+	activities, version := tracker.Activities.Since(s.activities)
+	if s.activities = version; activities.Any() {
+		out.Items = &activities
+	}
+	budgets, version := tracker.Budgets.Since(s.budget)
+	if s.budget = version; budgets.Any() {
+		out.Budgets = &budgets
+	}
+	if calendar := tracker.Calendar(); calendar != s.calendar {
+		s.calendar, out.Calendar = calendar, calendar
+	}
+	return out
 }
 
 // event writes an event. JSON has no line breaks.

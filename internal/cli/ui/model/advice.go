@@ -5,15 +5,29 @@ import (
 	"sync"
 )
 
+// The resources that the page reads, as resource.group.
+const (
+	ResourceNodes             = "nodes"
+	ResourceGroups            = "nodegroups.drover.dev"
+	ResourceSets              = "machinesets.machine.openshift.io"
+	ResourceMachines          = "machines.machine.openshift.io"
+	ResourceChecks            = "machinehealthchecks.machine.openshift.io"
+	ResourceAutoscalers       = "machineautoscalers.autoscaling.openshift.io"
+	ResourceMaintenances      = "nodemaintenances.nodemaintenance.medik8s.io"
+	ResourceOlderMaintenances = "nodemaintenances.nodemaintenance.kubevirt.io"
+	ResourceRuns              = "mutexrunconfigs.openshift-optional.skrzypek.io"
+	ResourceLeases            = "leases.coordination.k8s.io"
+)
+
 // kinds are the capability and the resource of each kind that can wait.
 var kinds = map[string]struct{ capability, resource string }{
-	kindNodeGroup:   {"node-groups", "nodegroups.drover.dev"},
-	kindMachineSet:  {"machines", "machinesets.machine.openshift.io"},
-	kindMachine:     {"machines", "machines.machine.openshift.io"},
-	kindHealthCheck: {"machines", "machinehealthchecks.machine.openshift.io"},
-	kindAutoscaler:  {"autoscaling", "machineautoscalers.autoscaling.openshift.io"},
-	kindMaintenance: {"maintenance", "nodemaintenances.nodemaintenance.medik8s.io"},
-	kindRun:         {"upgrade", "mutexrunconfigs.openshift-optional.skrzypek.io"},
+	kindNodeGroup:   {"node-groups", ResourceGroups},
+	kindMachineSet:  {"machines", ResourceSets},
+	kindMachine:     {"machines", ResourceMachines},
+	kindHealthCheck: {"machines", ResourceChecks},
+	kindAutoscaler:  {"autoscaling", ResourceAutoscalers},
+	kindMaintenance: {"maintenance", ResourceMaintenances},
+	kindRun:         {"upgrade", ResourceRuns},
 }
 
 // documentation is where the pages of docs/ are.

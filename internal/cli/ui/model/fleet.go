@@ -158,11 +158,16 @@ func (c *computation) cells(nodes []*corev1.Node) []Cell {
 	return out
 }
 
-func (c *computation) cell(node *corev1.Node) Cell {
-	cell := Cell{
+// cellOf returns what the Node itself says.
+func cellOf(node *corev1.Node) Cell {
+	return Cell{
 		Name: node.Name, Zone: zoneOf(node), Version: Text(node.Status.NodeInfo.KubeletVersion, maxReason), NotReady: !nodestate.IsReady(node),
 		ControlPlane: nodestate.IsControlPlane(node.Labels),
 	}
+}
+
+func (c *computation) cell(node *corev1.Node) Cell {
+	cell := cellOf(node)
 	if assignment := c.assigned.byNode[node.Name]; assignment.Group != nil {
 		cell.NodeGroup = assignment.Group.Name
 	}

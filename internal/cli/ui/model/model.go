@@ -17,10 +17,8 @@ import (
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
 	mutex "github.com/drover-io/drover/api/mutex/v1alpha1"
 	"github.com/drover-io/drover/internal/cli/cmdutil"
-	"github.com/drover-io/drover/internal/cli/view"
 	"github.com/drover-io/drover/internal/members"
 	"github.com/drover-io/drover/internal/metadata/plan"
-	"github.com/drover-io/drover/internal/ownership"
 )
 
 // Objects are the objects of a cluster, as they were read. A kind that the cluster does not serve, or that the user may not read, has none.
@@ -39,23 +37,9 @@ type Objects struct {
 	NoSets error
 }
 
-// State is what the page shows at one moment. It is never changed after Compute returns it.
-type State struct {
-	Fleet Fleet
-	Waits WaitList
-}
-
-// Compute returns what the page shows of the objects.
-func Compute(ctx context.Context, objects *Objects, protected ownership.Protected, now time.Time) *State {
-	snapshot := &cmdutil.Snapshot{Groups: objects.Groups, Nodes: objects.Nodes, Sets: objects.Sets, Machines: objects.Machines, NoSets: objects.NoSets}
-	assigned := assign(ctx, snapshot)
-	survey := plan.SurveyOf(assigned.planObjects(snapshot), protected, now)
-	waits := waitsOf(objects, &survey)
-	c := newComputation(objects, &survey, assigned, waits, protected, now)
-	return &State{
-		Fleet: Fleet{TypeMeta: view.TypeMeta{APIVersion: view.APIVersion, Kind: "Fleet"}, Items: c.cells(objects.Nodes)},
-		Waits: newWaitList(waits),
-	}
+// snapshot returns what decides about Machines, Nodes and NodeGroups.
+func (o *Objects) snapshot() *cmdutil.Snapshot {
+	return &cmdutil.Snapshot{Groups: o.Groups, Nodes: o.Nodes, Sets: o.Sets, Machines: o.Machines, NoSets: o.NoSets}
 }
 
 // assignments are the NodeGroups that Nodes belong to.

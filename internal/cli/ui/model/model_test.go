@@ -1,6 +1,7 @@
 package model
 
 import (
+	"fmt"
 	"os"
 	"regexp"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	drover "github.com/drover-io/drover/api/drover/v1alpha1"
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
@@ -55,9 +57,37 @@ func blocked(reason string) func(*drover.NodeGroup) {
 	}
 }
 
-func compute(t *testing.T, objects *Objects) *State {
+// compute returns a tracker that has read objects.
+func compute(t *testing.T, objects *Objects) *Tracker {
 	t.Helper()
-	return Compute(t.Context(), objects, ownership.DefaultProtected(), testTime)
+	var events []Event
+	add := func(resource string, object client.Object) {
+		events = append(events, Event{Ref{resource, client.ObjectKeyFromObject(object)}, object})
+	}
+	for _, node := range objects.Nodes {
+		add(ResourceNodes, node)
+	}
+	for _, group := range objects.Groups {
+		add(ResourceGroups, group)
+	}
+	for _, set := range objects.Sets {
+		add(ResourceSets, set)
+	}
+	for _, machine := range objects.Machines {
+		add(ResourceMachines, machine)
+	}
+	for _, m := range objects.Maintenances {
+		add(ResourceMaintenances, m)
+	}
+	for _, run := range objects.Runs {
+		add(ResourceRuns, run)
+	}
+	for _, lease := range objects.Leases {
+		add(ResourceLeases, lease)
+	}
+	tracker := NewTracker(ownership.DefaultProtected())
+	tracker.Update(t.Context(), events, nil, testTime)
+	return tracker
 }
 
 func TestCompute_NodeStates(t *testing.T) {
@@ -109,7 +139,7 @@ func TestCompute_NodeStates(t *testing.T) {
 		"the Machine is being deleted":   {Objects{Nodes: nodes(), Machines: machines(deleting)}, RollingOut, "MachineDeleting"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			cells := compute(t, &c.objects).Fleet.Items
+			cells := compute(t, &c.objects).Fleet().Items
 			if len(cells) != 1 || cells[0].State != c.state || cells[0].Reason != c.reason {
 				t.Errorf("got %+v", cells)
 			}
@@ -121,11 +151,11 @@ func TestCompute_Lease(t *testing.T) {
 	lease := builder.NodeLease("medik8s-leases", "n", "node-healthcheck", testTime.Add(-time.Minute))
 	objects := &Objects{Nodes: []*corev1.Node{readyNode("n")}}
 	objects.Leases = append(objects.Leases, lease)
-	if cell := compute(t, objects).Fleet.Items[0]; cell.State != Disrupted || !strings.Contains(cell.Message, "node-healthcheck") {
+	if cell := compute(t, objects).Fleet().Items[0]; cell.State != Disrupted || !strings.Contains(cell.Message, "node-healthcheck") {
 		t.Errorf("leased: %+v", cell)
 	}
 	lease.Spec.RenewTime = &metav1.MicroTime{Time: testTime.Add(-2 * time.Hour)}
-	if cell := compute(t, objects).Fleet.Items[0]; cell.State != Unmanaged {
+	if cell := compute(t, objects).Fleet().Items[0]; cell.State != Unmanaged {
 		t.Errorf("expired: %+v", cell)
 	}
 }
@@ -139,7 +169,7 @@ func TestCompute_WorstFirst(t *testing.T) {
 		Groups:       []*drover.NodeGroup{group("web", blocked("NodesNotReady"))},
 	}
 	var got []string
-	for _, wait := range compute(t, objects).Waits.Items {
+	for _, wait := range compute(t, objects).WaitList().Items {
 		got = append(got, wait.Name)
 	}
 	if want := []string{"m-d", "web", "m-b", "m-a", "m-c"}; !slices.Equal(got, want) {
@@ -153,7 +183,7 @@ func TestCompute_OneWaitForOneReason(t *testing.T) {
 		ready := metav1.Condition{Type: drover.ConditionReady, Status: metav1.ConditionFalse, Reason: "NoExecuteHeld"}
 		g.Status.Conditions = append(g.Status.Conditions, ready)
 	})
-	if waits := compute(t, &Objects{Groups: []*drover.NodeGroup{held}}).Waits.Items; len(waits) != 1 {
+	if waits := compute(t, &Objects{Groups: []*drover.NodeGroup{held}}).WaitList().Items; len(waits) != 1 {
 		t.Errorf("got %+v", waits)
 	}
 }
@@ -166,7 +196,7 @@ func TestCompute_HostileTexts(t *testing.T) {
 	node := readyNode("n", builder.WithNodeLabels(map[string]string{corev1.LabelTopologyZone: strings.Repeat("z", 63)}))
 	node.Status.NodeInfo.KubeletVersion = "\x1b[31m" + strings.Repeat("v", 1<<20)
 	state := compute(t, &Objects{Nodes: []*corev1.Node{node}, Maintenances: []*medik8s.NodeMaintenance{m}})
-	cell, wait := state.Fleet.Items[0], state.Waits.Items[0]
+	cell, wait := state.Fleet().Items[0], state.WaitList().Items[0]
 	for name, text := range map[string]string{"message": cell.Message, "wait": wait.Message, "version": cell.Version} {
 		if len(text) > maxMessage+16 || !utf8.ValidString(text) || strings.ContainsAny(text, reversed+"\x1b") {
 			t.Errorf("%s has %d bytes: %.80q", name, len(text), text)
@@ -180,11 +210,29 @@ func TestCompute_HostileTexts(t *testing.T) {
 
 func TestCompute_ManyWaits(t *testing.T) {
 	objects := &Objects{}
-	for range maxWaits + 10 {
-		objects.Maintenances = append(objects.Maintenances, maintenance("n", "Draining"))
+	for i := range maxWaits + 10 {
+		objects.Maintenances = append(objects.Maintenances, maintenance(fmt.Sprintf("n-%d", i), "Draining"))
 	}
-	if list := compute(t, objects).Waits; len(list.Items) != maxWaits || list.Omitted != 10 {
+	tracker := compute(t, objects)
+	if list := tracker.WaitList(); len(list.Items) != maxWaits || list.Omitted != 10 {
 		t.Errorf("%d waits, %d omitted", len(list.Items), list.Omitted)
+	}
+	// One that needs a person takes the place of one that waits, and the list is complete when there are fewer.
+	var events []Event
+	for i := range 20 {
+		m := maintenance(fmt.Sprintf("n-%d", i), "Blocked")
+		events = append(events, Event{Ref{ResourceMaintenances, client.ObjectKeyFromObject(m)}, m})
+	}
+	tracker.Update(t.Context(), events, nil, testTime)
+	if list := tracker.WaitList(); len(list.Items) != maxWaits || list.Items[19].Reason != "Blocked" {
+		t.Errorf("%d waits, the twentieth is %+v", len(list.Items), list.Items[19])
+	}
+	for i := range 20 {
+		events[i].Object = nil
+	}
+	tracker.Update(t.Context(), events, nil, testTime)
+	if list := tracker.WaitList(); len(list.Items) != maxWaits-10 || list.Omitted != 0 {
+		t.Errorf("%d waits, %d omitted, after there are fewer", len(list.Items), list.Omitted)
 	}
 }
 
@@ -193,19 +241,6 @@ func TestText(t *testing.T) {
 		if got := Text(text, 3); got != want {
 			t.Errorf("%q: got %q, want %q", text, got, want)
 		}
-	}
-}
-
-func TestChangesOf(t *testing.T) {
-	cell := func(name string, state NodeState) Cell { return Cell{Name: name, State: state} }
-	before := []Cell{cell("gone", InSync), cell("other", InSync), cell("same", InSync)}
-	changes := ChangesOf(before, []Cell{cell("new", InSync), cell("other", Blocked), cell("same", InSync)})
-	set := []Cell{cell("new", InSync), cell("other", Blocked)}
-	if !slices.Equal(changes.Set, set) || !slices.Equal(changes.Gone, []string{"gone"}) || !changes.Any() {
-		t.Errorf("got %+v", changes)
-	}
-	if same := ChangesOf(before, before); same.Any() {
-		t.Errorf("no change is %+v", same)
 	}
 }
 

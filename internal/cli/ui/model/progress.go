@@ -155,10 +155,3 @@ type Interval struct {
 	To     string `json:"to"`
 	Reason string `json:"reason,omitempty"`
 }
-
-// NewProgress returns an empty document.
-func NewProgress() Progress {
-	return Progress{
-		TypeMeta: view.TypeMeta{APIVersion: view.APIVersion, Kind: "Progress"}, Items: []Activity{}, Budgets: []Budget{}, Calendar: Calendar{Rows: []CalendarRow{}},
-	}
-}

@@ -10,13 +10,14 @@ import (
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	autoscaling "github.com/drover-io/drover/api/autoscaling/v1beta1"
 	drover "github.com/drover-io/drover/api/drover/v1alpha1"
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
 	mutex "github.com/drover-io/drover/api/mutex/v1alpha1"
 	"github.com/drover-io/drover/internal/cli/view"
 	"github.com/drover-io/drover/internal/machineapi"
-	"github.com/drover-io/drover/internal/metadata/plan"
 	groupplan "github.com/drover-io/drover/internal/nodegroup/plan"
 )
 
@@ -83,41 +84,27 @@ func (w Wait) Key() string { return w.ID }
 // maxWaits is how many waits a list has.
 const maxWaits = 5000
 
-func newWaitList(waits []Wait) WaitList {
-	list := WaitList{TypeMeta: view.TypeMeta{APIVersion: view.APIVersion, Kind: "WaitList"}, Items: waits[:min(len(waits), maxWaits)]}
-	list.Omitted = len(waits) - len(list.Items)
-	return list
-}
-
-// waitsOf returns everything that waits, the worst first.
-func waitsOf(objects *Objects, survey *plan.Survey) []Wait {
-	waits := []Wait{}
-	for _, group := range objects.Groups {
-		waits = append(waits, groupWaits(group)...)
+// waitsOf returns what an object waits for. A nil object waits for nothing.
+func waitsOf(object client.Object) []Wait {
+	switch object := object.(type) {
+	case *drover.NodeGroup:
+		return groupWaits(object)
+	case *machinev1beta1.MachineSet:
+		return setWaits(object)
+	case *machinev1beta1.Machine:
+		return machineWaits(object)
+	case *machinev1beta1.MachineHealthCheck:
+		s := subject{kind: kindHealthCheck, object: object}
+		return s.unmet(machineConditions(object.Status.Conditions), "RemediationAllowed", "ExternalRemediationTemplateAvailable",
+			"ExternalRemediationRequestAvailable", "RemediationProgressing")
+	case *autoscaling.MachineAutoscaler:
+		return subject{kind: kindAutoscaler, object: object}.unmet(object.Status.Conditions, "Ready")
+	case *medik8s.NodeMaintenance:
+		return maintenanceWaits(object)
+	case *mutex.MutexRunConfig:
+		return runWaits(object)
 	}
-	for _, set := range objects.Sets {
-		waits = append(waits, setWaits(set)...)
-	}
-	waits = append(waits, rolloutWaits(objects, survey)...)
-	for _, machine := range objects.Machines {
-		waits = append(waits, machineWaits(machine)...)
-	}
-	for _, check := range objects.Checks {
-		s := subject{kind: kindHealthCheck, object: check}
-		waits = append(waits, s.unmet(machineConditions(check.Status.Conditions), "RemediationAllowed", "ExternalRemediationTemplateAvailable",
-			"ExternalRemediationRequestAvailable", "RemediationProgressing")...)
-	}
-	for _, autoscaler := range objects.Autoscalers {
-		waits = append(waits, subject{kind: kindAutoscaler, object: autoscaler}.unmet(autoscaler.Status.Conditions, "Ready")...)
-	}
-	for _, maintenance := range objects.Maintenances {
-		waits = append(waits, maintenanceWaits(maintenance)...)
-	}
-	for _, run := range objects.Runs {
-		waits = append(waits, runWaits(run)...)
-	}
-	slices.SortFunc(waits, compareWaits)
-	return waits
+	return nil
 }
 
 // compareWaits puts the worst first, and of those that are as bad the oldest. A wait of unknown age comes last.
@@ -210,32 +197,20 @@ const (
 	reasonHeld     = "MetadataHeld"
 )
 
-// rolloutWaits returns the waits of MachineSets whose metadata has not reached all Nodes.
-func rolloutWaits(objects *Objects, survey *plan.Survey) (waits []Wait) {
-	byName := map[string]*machinev1beta1.MachineSet{}
-	for _, set := range objects.Sets {
-		byName[set.Namespace+"/"+set.Name] = set
-	}
-	list := view.NewStatusList(objects.Sets, *survey)
-	for i := range list.Items {
-		status := &list.Items[i]
-		set := byName[status.Namespace+"/"+status.Name]
-		if set == nil {
-			continue
-		}
-		s, message := subject{kind: kindMachineSet, object: set}, view.RolloutOfMachineSet(status, nil).Message
-		counts := status.Summary
-		for _, each := range []struct {
-			reason string
-			count  int
-		}{
-			{reasonConflict, counts.Conflict}, {reasonRefused, counts.Refused}, {reasonHeld, counts.Held}, {reasonPending, status.Unfinished()},
-		} {
-			if each.count > 0 {
-				wait := s.wait(each.reason, each.reason, fmt.Sprintf("%d of %d Machines. %s", each.count, counts.Machines, message), time.Time{})
-				wait.Capability, wait.Condition = "metadata", ""
-				waits = append(waits, wait)
-			}
+// rolloutWaits returns what keeps the metadata of a MachineSet from all of its Nodes.
+func rolloutWaits(status *view.MachineSetStatus) (waits []Wait) {
+	s := subject{kind: kindMachineSet, object: &metav1.ObjectMeta{Namespace: status.Namespace, Name: status.Name}}
+	message, counts := view.RolloutOfMachineSet(status, nil).Message, status.Summary
+	for _, each := range []struct {
+		reason string
+		count  int
+	}{
+		{reasonConflict, counts.Conflict}, {reasonRefused, counts.Refused}, {reasonHeld, counts.Held}, {reasonPending, status.Unfinished()},
+	} {
+		if each.count > 0 {
+			wait := s.wait(each.reason, each.reason, fmt.Sprintf("%d of %d Machines. %s", each.count, counts.Machines, message), time.Time{})
+			wait.Capability, wait.Condition = "metadata", ""
+			waits = append(waits, wait)
 		}
 	}
 	return waits

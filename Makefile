@@ -58,7 +58,7 @@ test-node: sandbox-node tools ## Run the tests on real kubelets and containers; 
 	@hack/test-node.sh
 
 .PHONY: demo
-demo: ## Show the main job on a control plane of its own (DEMO_NODES=50).
+demo: ## Show the main job on a control plane of its own (DEMO_NODES=50; DEMO_UI=1 ends with the page of kubectl drover ui).
 	@VERSION="$(VERSION)" COMMIT="$(COMMIT)" hack/demo.sh
 
 .PHONY: demo-vsphere

@@ -119,12 +119,21 @@ type machineClient struct {
 	client.WithWatch
 
 	machines rest.Interface
-	// warnings gets a line for each object that cannot be decoded.
+	// warnings gets a line for each object that cannot be decoded, once.
 	warnings io.Writer
+
+	mu   sync.Mutex
+	said map[string]bool
 }
+
+// maxSaid is how many objects that cannot be decoded are named.
+const maxSaid = 1000
 
 // List reads a list. An object that cannot be decoded is read without the fields concerned, with a warning.
 func (c *machineClient) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	if machines, ok := list.(*machinev1beta1.MachineList); ok && c.machines != nil {
+		return c.listMachines(ctx, machines, options)
+	}
 	err := c.WithWatch.List(ctx, list, options...)
 	if apiStatus := apierrors.APIStatus(nil); err == nil || errors.As(err, &apiStatus) || ctx.Err() != nil {
 		return err
@@ -144,10 +153,22 @@ func (c *machineClient) List(ctx context.Context, list client.ObjectList, option
 
 // warn says of an object that cannot be decoded that Drover does not act on it.
 func (c *machineClient) warn(object client.Object) {
-	if problem := undecodable.Check(object); problem != nil {
-		// What the command shows does not depend on it.
-		_, _ = fmt.Fprintf(c.warnings, "warning: %v\n", problem)
+	problem := undecodable.Check(object)
+	if problem == nil {
+		return
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	text := problem.Error()
+	if c.said[text] || len(c.said) >= maxSaid {
+		return
+	}
+	if c.said == nil {
+		c.said = map[string]bool{}
+	}
+	c.said[text] = true
+	// What the command shows does not depend on it.
+	_, _ = fmt.Fprintf(c.warnings, "warning: %s\n", text)
 }
 
 // decode sets the items of a list.
@@ -174,6 +195,18 @@ func (c *machineClient) decode(raw *unstructured.UnstructuredList, list client.O
 	list.SetResourceVersion(raw.GetResourceVersion())
 	list.SetContinue(raw.GetContinue())
 	return meta.SetList(list, items)
+}
+
+// listMachines reads a page of Machines.
+func (c *machineClient) listMachines(ctx context.Context, list *machinev1beta1.MachineList, options []client.ListOption) error {
+	var of client.ListOptions
+	of.ApplyOptions(options)
+	metadata, err := machinejson.List(ctx, c.machines, of.Namespace, *of.AsListOptions(), func(machine *machinev1beta1.Machine) {
+		c.warn(machine)
+		list.Items = append(list.Items, *machine)
+	})
+	list.ListMeta = metadata
+	return err
 }
 
 // stream returns all Machines, of a namespace if one is given, without what no command reads of them.

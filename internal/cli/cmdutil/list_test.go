@@ -91,11 +91,16 @@ func TestMachineClient_ListUndecodable(t *testing.T) {
 		t.Fatal(err)
 	}
 	var warnings bytes.Buffer
-	sets, err := List[*machinev1beta1.MachineSet](t.Context(), &machineClient{WithWatch: plain, warnings: &warnings}, "n")
+	c := &machineClient{WithWatch: plain, warnings: &warnings}
+	sets, err := List[*machinev1beta1.MachineSet](t.Context(), c, "n")
 	if err != nil || len(sets) != 2 || sets[1].Name != "b" || len(sets[1].Spec.Template.Spec.Taints) != 1 {
 		t.Fatalf("%v, %v", sets, err)
 	}
 	if !strings.HasPrefix(warnings.String(), "warning: MachineSet n/b cannot be decoded: spec.template.spec.taints[0].timeAdded: ") {
 		t.Error(warnings.String())
+	}
+	// The page of kubectl drover ui lists again and again.
+	if _, err := List[*machinev1beta1.MachineSet](t.Context(), c, "n"); err != nil || strings.Count(warnings.String(), "\n") != 1 {
+		t.Errorf("%v, after another list: %s", err, warnings.String())
 	}
 }

@@ -21,7 +21,8 @@ import (
 )
 
 // TestDemo serves the page with an invented fleet until an interrupt: DROVER_UI_DEMO=500 is the number of nodes, DROVER_UI_CHURN=100 how many change
-// each second, DROVER_UI_PORT=8090 and DROVER_UI_TOKEN=token the address. `make ui-demo` and `make screenshots` run it.
+// each second, DROVER_UI_PORT=8090 and DROVER_UI_TOKEN=token the address, and with DROVER_UI_WRITE=true the page may write. `make ui-demo` and
+// `make screenshots` run it.
 func TestDemo(t *testing.T) {
 	count := environment(t, "DROVER_UI_DEMO")
 	if count == 0 {
@@ -31,6 +32,7 @@ func TestDemo(t *testing.T) {
 	defer stop()
 	c := newFakeClient(newFleet(t, count, time.Now()))
 	u := newCluster(c, []string{""}, ownership.DefaultProtected(), time.Now)
+	u.write = os.Getenv("DROVER_UI_WRITE") != ""
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp4", fmt.Sprintf("127.0.0.1:%d", environment(t, "DROVER_UI_PORT")))
 	if err != nil {
 		t.Fatal(err)

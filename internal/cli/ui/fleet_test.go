@@ -7,6 +7,7 @@ import (
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -273,6 +274,7 @@ func (f *fleet) addWork() {
 	for i := 42; i < len(f.nodes); i += 177 {
 		f.others = append(f.others, builder.NodeLease("medik8s-leases", nodeName(i), "storage-operator", f.now.Add(-12*time.Minute)))
 	}
+	f.addPods()
 	for i := range min(len(f.nodes), 20) {
 		f.others = append(f.others, &corev1.Event{
 			ObjectMeta:     metav1.ObjectMeta{Namespace: "default", Name: nodeName(i) + ".1"},
@@ -280,5 +282,25 @@ func (f *fleet) addWork() {
 			Type:           corev1.EventTypeNormal, Reason: "NodeReady", Message: "Node " + nodeName(i) + " status is now: NodeReady", Count: 3,
 			LastTimestamp: f.ago(7 * time.Hour), ReportingController: "kubelet",
 		})
+	}
+}
+
+// addPods adds Pods to some nodes in maintenance, and the PodDisruptionBudgets that keep them there.
+func (f *fleet) addPods() {
+	for i := 5; i < min(len(f.nodes), 500); i += 97 {
+		for _, app := range []string{"orders", "cart", "search"} {
+			name := fmt.Sprintf("%s-%d", app, i)
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID(name), Labels: map[string]string{"app": app}}}
+			pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: app, UID: types.UID(app), Controller: new(true)}}
+			pod.Spec.NodeName, pod.Status.Phase = nodeName(i), corev1.PodRunning
+			pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+			f.others = append(f.others, pod)
+		}
+	}
+	for app, allowed := range map[string]int32{"orders": 0, "cart": 1} {
+		budget := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: app}}
+		budget.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}
+		budget.Status = policyv1.PodDisruptionBudgetStatus{DesiredHealthy: 6 - allowed, CurrentHealthy: 6, ExpectedPods: 6, DisruptionsAllowed: allowed}
+		f.others = append(f.others, budget)
 	}
 }

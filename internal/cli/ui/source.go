@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,6 +21,7 @@ import (
 
 	"github.com/drover-io/drover/internal/cli/cmdutil"
 	"github.com/drover-io/drover/internal/cli/ui/model"
+	"github.com/drover-io/drover/internal/undecodable"
 )
 
 // Availability says whether the page has the objects of a kind.
@@ -46,8 +48,9 @@ type SourceStatus struct {
 	Availability Availability `json:"availability"`
 	// Namespace is the only namespace that is read; empty for all.
 	Namespace string `json:"namespace,omitempty"`
-	Message   string `json:"message,omitempty"`
-	Objects   int    `json:"objects"`
+	// Message is why the page does not have the objects, or cannot decode one of them.
+	Message string `json:"message,omitempty"`
+	Objects int    `json:"objects"`
 	// Incomplete reports that there are more objects than the page keeps.
 	Incomplete bool `json:"incomplete,omitempty"`
 }
@@ -73,6 +76,8 @@ type source struct {
 	namespaces   []string
 	availability Availability
 	message      string
+	// problem is why the first of the objects that cannot be decoded cannot.
+	problem error
 	// read is the size of the objects in the pages of the list that is being read. cut reports that its last pages were left out.
 	read int
 	cut  bool
@@ -165,9 +170,10 @@ func (s *source) list(ctx context.Context, options metav1.ListOptions) (runtime.
 
 // bound trims the objects of a page. If they do not fit into the store, the list ends.
 func (s *source) bound(list client.ObjectList, isFirst bool) error {
-	size := 0
+	size, problem := 0, error(nil)
 	err := meta.EachListItem(list, func(item runtime.Object) error {
 		if object, ok := item.(client.Object); ok {
+			problem = cmp.Or(problem, undecodable.Check(object))
 			s.store.trim(object)
 			size += sizeOf(object)
 		}
@@ -179,9 +185,10 @@ func (s *source) bound(list client.ObjectList, isFirst bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if isFirst {
-		s.read, s.cut = 0, false
+		s.read, s.cut, s.problem = 0, false, nil
 	}
 	s.read += size
+	s.problem = cmp.Or(s.problem, problem)
 	if s.read > s.store.most && list.GetContinue() != "" {
 		list.SetContinue("")
 		s.cut = true
@@ -244,8 +251,12 @@ func (s *source) status() SourceStatus {
 	count, full := s.store.count()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	message := s.message
+	if message == "" && s.problem != nil {
+		message = model.Text(s.problem.Error(), maxText)
+	}
 	return SourceStatus{
-		Resource: s.resource, Availability: s.availability, Message: s.message, Objects: count, Incomplete: full || s.cut, Namespace: s.namespaces[0],
+		Resource: s.resource, Availability: s.availability, Message: message, Objects: count, Incomplete: full || s.cut, Namespace: s.namespaces[0],
 	}
 }
 

@@ -3,16 +3,23 @@ package ui
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/drover-io/drover/internal/cli/cmdutil"
+	"github.com/drover-io/drover/internal/cli/maintenance"
+	"github.com/drover-io/drover/internal/cli/status"
+	"github.com/drover-io/drover/internal/cli/upgrade"
 	"github.com/drover-io/drover/internal/ownership"
 )
 
@@ -136,4 +143,43 @@ func TestServer_Files(t *testing.T) {
 	if again.Code != http.StatusNotModified {
 		t.Errorf("the second time: status %d", again.Code)
 	}
+}
+
+// TestServer_SameDocuments: the documents that the command line has as well are the same.
+func TestServer_SameDocuments(t *testing.T) {
+	s := newTestServer(t, interceptor.Funcs{}, newFleet(t, 60, time.Now())...)
+	until(openStream(t, s), "cluster", func(c Cluster) bool { return c.Complete })
+	for path, c := range map[string]struct {
+		command func(*cmdutil.Options) *cobra.Command
+		args    []string
+	}{
+		"status":       {status.NewCommand, []string{"-A", "-o", "json"}},
+		"maintenances": {maintenance.NewCommand, []string{"list", "-o", "json"}},
+		"upgrades":     {upgrade.NewCommand, []string{"status", "-o", "json"}},
+	} {
+		t.Run(path, func(t *testing.T) {
+			streams, _, out, _ := genericiooptions.NewTestIOStreams()
+			o := cmdutil.NewOptions(streams)
+			o.Connect = func() (client.WithWatch, error) { return s.cluster.client, nil }
+			o.Now = s.cluster.now
+			command := c.command(o)
+			command.SetArgs(c.args)
+			if err := command.ExecuteContext(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			answer := httptest.NewRecorder()
+			s.ServeHTTP(answer, request(http.MethodGet, "/api/"+path, nil))
+			if got, want := fieldsOf(t, answer.Body.Bytes()), fieldsOf(t, out.Bytes()); !reflect.DeepEqual(got, want) {
+				t.Errorf("the page has\n%v\nthe command line\n%v", got, want)
+			}
+		})
+	}
+}
+
+func fieldsOf(t *testing.T, text []byte) (fields map[string]any) {
+	t.Helper()
+	if err := json.Unmarshal(text, &fields); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	return fields
 }

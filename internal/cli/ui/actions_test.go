@@ -82,8 +82,8 @@ func act(t *testing.T, s *server, path string, action *Action) ActionResult {
 	return result
 }
 
-// TestAction_Maintenance: a maintenance of several nodes begins and ends, after a dry run that writes nothing. A node that cannot be taken does not stop
-// the others.
+// TestAction_Maintenance: a maintenance of several nodes begins and ends, after a dry run that writes nothing. A node that cannot be taken does not
+// stop the others.
 func TestAction_Maintenance(t *testing.T) {
 	ready := builder.WithReady(corev1.ConditionTrue)
 	s, writes := newWritingServer(t, builder.Node("a", ready), builder.Node("b", ready))
@@ -195,7 +195,8 @@ func TestCommands_Many(t *testing.T) {
 	for range maxCommands {
 		s.commands <- struct{}{}
 	}
-	if answer := post(s, "/api/actions", "application/json", `{"action":"endMaintenance","targets":["a"]}`, nil); answer.Code != http.StatusTooManyRequests {
+	answer := post(s, "/api/actions", "application/json", `{"action":"endMaintenance","targets":["a"]}`, nil)
+	if answer.Code != http.StatusTooManyRequests {
 		t.Errorf("status %d", answer.Code)
 	}
 }
@@ -203,7 +204,8 @@ func TestCommands_Many(t *testing.T) {
 // TestPlan: a manifest is planned as the command line does, and nothing is written.
 func TestPlan(t *testing.T) {
 	pool := builder.WithNodeLabels(map[string]string{"pool": "web"})
-	s, writes := newWritingServer(t, builder.Node("a", builder.WithReady(corev1.ConditionTrue), pool), builder.Node("b", builder.WithReady(corev1.ConditionTrue)))
+	ready := builder.WithReady(corev1.ConditionTrue)
+	s, writes := newWritingServer(t, builder.Node("a", ready, pool), builder.Node("b", ready))
 	const manifest = `
 apiVersion: drover.dev/v1alpha1
 kind: NodeGroup
@@ -241,13 +243,15 @@ func TestPlan_Refused(t *testing.T) {
 		status int
 		want   string
 	}{
-		"no YAML":              {"{", http.StatusUnprocessableEntity, "standard input"},
-		"nothing":              {"", http.StatusUnprocessableEntity, "no MachineSet"},
-		"nothing of Drover":    {"{apiVersion: v1, kind: Pod, metadata: {name: a}}", http.StatusUnprocessableEntity, "no MachineSet"},
-		"another version":      {"{apiVersion: drover.dev/v2, kind: NodeGroup, metadata: {name: a}}", http.StatusUnprocessableEntity, "drover.dev/v2"},
-		"a file of the disk":   {"/etc/passwd", http.StatusUnprocessableEntity, ""},
-		"more than can be":     {strings.Repeat("#", maxManifestBytes+1), http.StatusRequestEntityTooLarge, "bytes"},
-		"a hostile field":      {`{apiVersion: drover.dev/v1alpha1, kind: NodeGroup, metadata: {name: a}, spec: "\u001b[31m"}`, http.StatusUnprocessableEntity, "spec"},
+		"no YAML":            {"{", http.StatusUnprocessableEntity, "standard input"},
+		"nothing":            {"", http.StatusUnprocessableEntity, "no MachineSet"},
+		"nothing of Drover":  {"{apiVersion: v1, kind: Pod, metadata: {name: a}}", http.StatusUnprocessableEntity, "no MachineSet"},
+		"another version":    {"{apiVersion: drover.dev/v2, kind: NodeGroup, metadata: {name: a}}", http.StatusUnprocessableEntity, "drover.dev/v2"},
+		"a file of the disk": {"/etc/passwd", http.StatusUnprocessableEntity, ""},
+		"more than can be":   {strings.Repeat("#", maxManifestBytes+1), http.StatusRequestEntityTooLarge, "bytes"},
+		"a hostile field": {
+			`{apiVersion: drover.dev/v1alpha1, kind: NodeGroup, metadata: {name: a}, spec: "\u001b[31m"}`, http.StatusUnprocessableEntity, "spec",
+		},
 		"aliases upon aliases": {bomb(), http.StatusUnprocessableEntity, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

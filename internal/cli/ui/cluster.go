@@ -67,6 +67,8 @@ func newCluster(c client.WithWatch, namespaces []string, protected ownership.Pro
 	u.nodes.fromCache, u.nodes.pageSize, u.nodes.store.most = true, 500, maxFleet
 	machines := u.add(model.ResourceMachines, &machinev1beta1.Machine{}, &machinev1beta1.MachineList{}, namespaces)
 	machines.pageSize, machines.store.most = 500, maxFleet
+	// Of the kinds that decide about nodes, Machines take the longest to read.
+	machines.after = u.nodes
 	u.add(model.ResourceGroups, &drover.NodeGroup{}, &drover.NodeGroupList{}, everywhere)
 	u.add(model.ResourceSets, &machinev1beta1.MachineSet{}, &machinev1beta1.MachineSetList{}, namespaces)
 	u.add(model.ResourceMaintenances, &medik8s.NodeMaintenance{}, &medik8s.NodeMaintenanceList{}, everywhere)
@@ -83,7 +85,8 @@ func newCluster(c client.WithWatch, namespaces []string, protected ownership.Pro
 func (u *cluster) add(resource string, object client.Object, list client.ObjectList, namespaces []string) *source {
 	s := &source{
 		resource: resource, client: u.client, object: object, namespaces: namespaces, pageSize: 100, availability: Loading,
-		store: newStore(maxOther, trim, func(changes []change) { u.note(resource, changes) }), changed: u.markDirty,
+		answered: make(chan struct{}),
+		store:    newStore(maxOther, trim, func(changes []change) { u.note(resource, changes) }), changed: u.markDirty,
 		newList: func() client.ObjectList {
 			// A copy of an empty list is an empty list.
 			empty, _ := list.DeepCopyObject().(client.ObjectList)

@@ -70,6 +70,9 @@ type source struct {
 	isDetail bool
 	// changed is called when the availability has changed.
 	changed func()
+	// after is a source that is read first, as far as the API server answers; nil for none. answered is closed after the first answer.
+	after    *source
+	answered chan struct{}
 
 	mu sync.Mutex
 	// namespaces are those that are tried, one after another, until the user may list the kind in one. Empty is all namespaces.
@@ -92,6 +95,12 @@ func (s *source) run(ctx context.Context) {
 		ListWithContextFunc: s.list, WatchFuncWithContext: s.watch,
 	}}, s.object, filled{s.store, func() { s.report(ctx, nil) }}, toolscache.ReflectorOptions{Name: s.resource, Logger: &logger})
 	reflector.WatchListPageSize = s.pageSize
+	if s.after != nil {
+		select {
+		case <-ctx.Done():
+		case <-s.after.answered:
+		}
+	}
 	for wait := time.Duration(0); ctx.Err() == nil; {
 		begun := time.Now()
 		// list and watch have reported the error.
@@ -236,6 +245,9 @@ func (s *source) report(ctx context.Context, err error) {
 	}
 	s.mu.Lock()
 	changed := s.availability != availability
+	if s.availability == Loading {
+		close(s.answered)
+	}
 	s.availability, s.message = availability, model.Text(message, maxText)
 	s.mu.Unlock()
 	if changed {

@@ -151,44 +151,55 @@ func TestActivities_Many(t *testing.T) {
 	for i := range maxActivities + 9 {
 		objects.Maintenances = append(objects.Maintenances, maintenance(fmt.Sprint("n-", i), "Draining"))
 	}
-	if progress := compute(t, objects).Progress(); len(progress.Items) != maxActivities || progress.Omitted != 10 || progress.Items[0].Node != "blocked" {
+	progress := compute(t, objects).Progress()
+	if len(progress.Items) != maxActivities || progress.Omitted != 10 || progress.Items[0].Node != "blocked" {
 		t.Errorf("%d activities, %d omitted, first %+v", len(progress.Items), progress.Omitted, progress.Items[0])
 	}
 }
 
+// withWindows returns a NodeGroup with a budget and windows: one is valid, one cannot be read, and one opens more often than is shown.
+func withWindows(name string, windows ...drover.Window) *drover.NodeGroup {
+	g := group(name)
+	g.Spec.Disruption = &drover.Disruption{Windows: windows}
+	return g
+}
+
+func newBudgets(t *testing.T) *Tracker {
+	t.Helper()
+	web := withWindows("web", drover.Window{Schedule: "0 22 * * *", Duration: metav1.Duration{Duration: time.Hour}})
+	web.Spec.Disruption.Freezes = []drover.Freeze{{From: *ago(-24 * time.Hour), To: *ago(-48 * time.Hour), Reason: "<b>sale</b>"}}
+	web.Status.Budget, web.Status.Unavailable = new(int32(10)), 5
+	for i := range 2 {
+		web.Status.Reservations = append(web.Status.Reservations, drover.Reservation{Node: fmt.Sprint("n-", i), UID: types.UID("u"), Capability: "Upgrade"})
+	}
+	return compute(t, &Objects{Groups: []*drover.NodeGroup{
+		web, withWindows("broken", drover.Window{Schedule: "* * * * *", TimeZone: "Mars", Duration: metav1.Duration{Duration: time.Hour}}),
+		withWindows("often", drover.Window{Schedule: "*/2 * * * *", Duration: metav1.Duration{Duration: time.Minute}}),
+	}})
+}
+
 func TestBudgets(t *testing.T) {
-	g := rolling(func(g *drover.NodeGroup) {
-		g.Spec.Disruption = &drover.Disruption{
-			Windows: []drover.Window{{Schedule: "0 22 * * *", Duration: metav1.Duration{Duration: time.Hour}}},
-			Freezes: []drover.Freeze{{From: *ago(-24 * time.Hour), To: *ago(-48 * time.Hour), Reason: "<b>sale</b>"}},
-		}
-		g.Status.Budget, g.Status.Unavailable = new(int32(10)), 5
-		for i := range 2 {
-			g.Status.Reservations = append(g.Status.Reservations, drover.Reservation{Node: fmt.Sprint("n-", i), UID: types.UID("u"), Capability: "Upgrade"})
-		}
-	})
-	broken := group("broken", func(g *drover.NodeGroup) {
-		g.Spec.Disruption = &drover.Disruption{
-			Windows: []drover.Window{{Schedule: "* * * * *", TimeZone: "Mars", Duration: metav1.Duration{Duration: time.Hour}}},
-		}
-	})
-	often := group("often", func(g *drover.NodeGroup) {
-		g.Spec.Disruption = &drover.Disruption{
-			Windows: []drover.Window{{Schedule: "*/2 * * * *", Duration: metav1.Duration{Duration: time.Minute}}},
-		}
-	})
-	tracker := compute(t, &Objects{Groups: []*drover.NodeGroup{g, broken, often}})
-	progress := tracker.Progress()
-	if len(progress.Budgets) != 3 || len(progress.Calendar.Rows) != 3 {
-		t.Fatalf("got %+v", progress)
+	tracker := newBudgets(t)
+	budgets := tracker.Progress().Budgets
+	if len(budgets) != 3 {
+		t.Fatalf("got %+v", budgets)
 	}
-	budget := progress.Budgets[2]
+	budget := budgets[2]
 	if *budget.Limit != 10 || len(budget.Holders) != 2 || budget.Others != 3 || budget.Open || budget.Changes == "" || budget.Closed == "" {
-		t.Errorf("budget: %+v", budget)
+		t.Errorf("got %+v", budget)
 	}
-	rows := progress.Calendar.Rows
-	if rows[0].Name != "broken" || !strings.Contains(rows[0].Error, "Mars") || len(rows[0].Open) != 0 {
-		t.Errorf("a window that cannot be read: %+v", rows[0])
+	gone := []Event{{Ref: Ref{ResourceGroups, types.NamespacedName{Name: "broken"}}}}
+	tracker.Update(t.Context(), gone, nil, testTime.Add(time.Hour))
+	if progress := tracker.Progress(); len(progress.Budgets) != 2 || len(progress.Calendar.Rows) != 2 {
+		t.Errorf("a group that is gone is still in %+v", progress.Budgets)
+	}
+}
+
+func TestCalendar(t *testing.T) {
+	tracker := newBudgets(t)
+	rows := tracker.Calendar().Rows
+	if len(rows) != 3 || rows[0].Name != "broken" || !strings.Contains(rows[0].Error, "Mars") || len(rows[0].Open) != 0 {
+		t.Fatalf("a window that cannot be read: %+v", rows)
 	}
 	if len(rows[1].Open) != maxIntervals || rows[1].Until == "" {
 		t.Errorf("%d intervals, known until %q", len(rows[1].Open), rows[1].Until)
@@ -200,10 +211,5 @@ func TestBudgets(t *testing.T) {
 	tracker.Refresh(t.Context(), testTime.Add(time.Hour))
 	if later := tracker.Calendar(); later.From != testTime.Add(time.Hour).Format(time.RFC3339) || len(later.Rows) != 3 {
 		t.Errorf("an hour later: from %s, %d rows", later.From, len(later.Rows))
-	}
-	gone := []Event{{Ref: Ref{ResourceGroups, types.NamespacedName{Name: "broken"}}}}
-	tracker.Update(t.Context(), gone, nil, testTime.Add(time.Hour))
-	if progress := tracker.Progress(); len(progress.Budgets) != 2 || len(progress.Calendar.Rows) != 2 {
-		t.Errorf("a group that is gone is still in %+v", progress.Budgets)
 	}
 }

@@ -80,12 +80,15 @@ func (t *Tracker) Calendar() *Calendar {
 func (t *Tracker) updateCalendar(d *dirty, now time.Time) {
 	from := now.UTC().Truncate(time.Hour)
 	to := from.AddDate(0, 0, calendarDays)
-	shown := t.Calendar()
-	refs := maps.Keys(d.refs)
-	if shown.From != stamp(from) {
-		refs = maps.Keys(t.objectsWithWindows())
+	refs := maps.Clone(d.refs)
+	changed := t.Calendar().From != stamp(from)
+	if changed {
+		for _, resource := range []string{ResourceGroups, ResourceRuns} {
+			for ref := range t.byResource[resource] {
+				refs[ref] = true
+			}
+		}
 	}
-	changed := shown.From != stamp(from)
 	for ref := range refs {
 		row := rowOf(t.objects[ref], from, to)
 		before, known := t.rows[ref]
@@ -108,16 +111,6 @@ func (t *Tracker) updateCalendar(d *dirty, now time.Time) {
 	next.Omitted = max(0, len(next.Rows)-maxRows)
 	next.Rows = next.Rows[:len(next.Rows)-next.Omitted]
 	t.calendar.Store(next)
-}
-
-// objectsWithWindows returns the objects that may have windows.
-func (t *Tracker) objectsWithWindows() map[Ref]client.Object {
-	all := maps.Clone(t.byResource[ResourceGroups])
-	if all == nil {
-		all = map[Ref]client.Object{}
-	}
-	maps.Copy(all, t.byResource[ResourceRuns])
-	return all
 }
 
 // rowOf returns the row of an object; nil for one without windows and freezes.

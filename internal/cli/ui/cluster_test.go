@@ -128,6 +128,36 @@ func TestStream(t *testing.T) {
 	until(stream, "fleet", func(changes model.Changes[model.Cell]) bool { return len(changes.Gone) == 1 && changes.Gone[0] == "b" })
 }
 
+// TestStream_Progress: a page gets what Drover does first, then what changes of it.
+func TestStream_Progress(t *testing.T) {
+	group := builder.NodeGroup("web")
+	group.Spec.Disruption = &drover.Disruption{}
+	group.Status = drover.NodeGroupStatus{Phase: drover.PhaseRolling, Nodes: 10, Synced: 2, Pending: 8}
+	s := newTestServer(t, interceptor.Funcs{}, group, builder.NodeMaintenance("m", "n"))
+	stream := openStream(t, s)
+	until(stream, "progress", func(changes progressChanges) bool {
+		if changes.Items == nil || !changes.Items.Full || len(changes.Items.Set) != 2 || len(changes.Budgets.Set) != 1 || changes.Calendar == nil {
+			t.Fatalf("first: %+v", changes)
+		}
+		return true
+	})
+	c := s.cluster.client
+	if err := c.Get(t.Context(), types.NamespacedName{Name: "web"}, group); err != nil {
+		t.Fatal(err)
+	}
+	group.Status.Synced, group.Status.Pending = 3, 7
+	if err := c.Update(t.Context(), group); err != nil {
+		t.Fatal(err)
+	}
+	until(stream, "progress", func(changes progressChanges) bool {
+		if changes.Items == nil || changes.Items.Full || len(changes.Items.Set) != 1 || changes.Items.Set[0].Done != 3 || changes.Budgets != nil ||
+			changes.Calendar != nil {
+			t.Fatalf("after a node has followed: %+v", changes)
+		}
+		return true
+	})
+}
+
 // notServed is the answer of an API server that does not know a resource.
 func notServed() error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound}}

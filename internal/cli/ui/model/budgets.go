@@ -30,6 +30,7 @@ const (
 func (t *Tracker) updateBudgets(d *dirty, now time.Time) {
 	var budgets []Budget
 	var gone []string
+	count := t.Budgets.Len()
 	for ref := range d.refs {
 		if ref.Resource != ResourceGroups {
 			continue
@@ -39,11 +40,19 @@ func (t *Tracker) updateBudgets(d *dirty, now time.Time) {
 		switch {
 		case !ok || group.Spec.Disruption == nil:
 			gone = append(gone, ref.Name)
-		case known || len(t.Budgets.All())+len(budgets) < maxBudgets:
+		case known || count < maxBudgets:
+			count += one(!known)
 			budgets = append(budgets, budgetOf(group, now))
 		}
 	}
 	t.Budgets.Update(budgets, gone)
+}
+
+func one(condition bool) int {
+	if condition {
+		return 1
+	}
+	return 0
 }
 
 // budgetOf returns the budget of a NodeGroup as its status has it.

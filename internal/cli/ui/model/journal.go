@@ -137,6 +137,13 @@ func (j *Journal[T]) All() []T {
 	return values
 }
 
+// Len returns how many values there are.
+func (j *Journal[T]) Len() int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return len(j.values)
+}
+
 // Get returns the value of a key.
 func (j *Journal[T]) Get(key string) (value T, found bool) {
 	j.mu.Lock()

@@ -12,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	autoscaling "github.com/drover-io/drover/api/autoscaling/v1beta1"
 	drover "github.com/drover-io/drover/api/drover/v1alpha1"
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
 	mutex "github.com/drover-io/drover/api/mutex/v1alpha1"
@@ -21,14 +20,13 @@ import (
 	"github.com/drover-io/drover/internal/metadata/plan"
 )
 
-// Objects are the objects of a cluster, as they were read. A kind that the cluster does not serve, or that the user may not read, has none.
+// Objects are the objects that decide about some nodes, as they were read. A kind that the cluster does not serve, or that the user may not read, has
+// none.
 type Objects struct {
-	Nodes       []*corev1.Node
-	Groups      []*drover.NodeGroup
-	Sets        []*machinev1beta1.MachineSet
-	Machines    []*machinev1beta1.Machine
-	Checks      []*machinev1beta1.MachineHealthCheck
-	Autoscalers []*autoscaling.MachineAutoscaler
+	Nodes    []*corev1.Node
+	Groups   []*drover.NodeGroup
+	Sets     []*machinev1beta1.MachineSet
+	Machines []*machinev1beta1.Machine
 	// Maintenances are those of both groups. TypeMeta names the group.
 	Maintenances []*medik8s.NodeMaintenance
 	Runs         []*mutex.MutexRunConfig

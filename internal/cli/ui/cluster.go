@@ -46,8 +46,7 @@ type cluster struct {
 	// dirty has a value when objects have changed since the last computation.
 	dirty chan struct{}
 	// loaded is closed when all that decides about nodes has been read once.
-	loaded   chan struct{}
-	isListed bool
+	loaded chan struct{}
 
 	mu sync.Mutex
 	// pending are the objects that have changed since the last computation; nil for those that are gone.
@@ -64,7 +63,7 @@ func newCluster(c client.WithWatch, namespaces []string, protected ownership.Pro
 	}
 	everywhere := []string{""}
 	u.nodes = u.add(model.ResourceNodes, &corev1.Node{}, &corev1.NodeList{}, everywhere)
-	u.nodes.fromCache, u.nodes.pageSize, u.nodes.store.most = true, 500, maxFleet
+	u.nodes.pageSize, u.nodes.store.most, u.nodes.early = 500, maxFleet, u.showEarly
 	machines := u.add(model.ResourceMachines, &machinev1beta1.Machine{}, &machinev1beta1.MachineList{}, namespaces)
 	machines.pageSize, machines.store.most = 500, maxFleet
 	// Of the kinds that decide about nodes, Machines take the longest to read.
@@ -196,14 +195,18 @@ func (u *cluster) run(ctx context.Context) error {
 	}
 }
 
-// update computes what has changed, and reports whether everything has been read. Nodes are shown before what concerns them has been read.
+// showEarly shows the first Nodes of a large cluster before the last ones have been read, and before what concerns them has been.
+func (u *cluster) showEarly(page client.ObjectList) {
+	if nodes, ok := page.(*corev1.NodeList); ok && !u.isComplete() {
+		u.tracker.ShowEarly(nodes.Items)
+		u.markDirty()
+	}
+}
+
+// update computes what has changed, and reports whether everything has been read.
 func (u *cluster) update(ctx context.Context, isRefresh bool) bool {
 	defer u.publish()
 	if !u.isLoaded() {
-		if !u.isListed && u.nodes.status().Availability == Live {
-			u.tracker.List(all[*corev1.Node](u.nodes.store))
-			u.isListed = true
-		}
 		return false
 	}
 	var missing error
@@ -280,8 +283,6 @@ func (u *cluster) document() (document Cluster, next <-chan struct{}) {
 	document = Cluster{
 		TypeMeta: view.TypeMeta{APIVersion: view.APIVersion, Kind: "Cluster"}, Write: u.write, Complete: u.isComplete(), Sources: slices.Clone(u.status),
 	}
-	document.Ready = document.Complete || slices.ContainsFunc(u.status, func(s SourceStatus) bool {
-		return s.Resource == model.ResourceNodes && s.Availability == Live
-	})
+	document.Ready = document.Complete || u.tracker.Cells.Len() > 0
 	return document, u.next
 }

@@ -64,10 +64,10 @@ type source struct {
 	newList  func() client.ObjectList
 	// pageSize is how many objects are asked for at once.
 	pageSize int64
-	// fromCache has the API server list from its watch cache, in one answer: for kinds that no tenant can create.
-	fromCache bool
 	// isDetail reports that the kind decides about no node's state.
 	isDetail bool
+	// early is called with each page of a list, if it is not nil.
+	early func(client.ObjectList)
 	// changed is called when the availability has changed.
 	changed func()
 	// after is a source that is read first, as far as the API server answers; nil for none. answered is closed after the first answer.
@@ -161,7 +161,7 @@ func (plainListWatch) IsWatchListSemanticsUnSupported() bool { return true }
 
 // list returns a page of the objects. It ends the list when the store is full.
 func (s *source) list(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-	if !s.fromCache && options.ResourceVersion == "0" {
+	if options.ResourceVersion == "0" {
 		// An API server ignores the limit of a list from its watch cache.
 		options.ResourceVersion = ""
 	}
@@ -174,7 +174,11 @@ func (s *source) list(ctx context.Context, options metav1.ListOptions) (runtime.
 		s.report(ctx, err)
 		return nil, err
 	}
-	return list, s.bound(list, options.Continue == "")
+	err = s.bound(list, options.Continue == "")
+	if err == nil && s.early != nil {
+		s.early(list)
+	}
+	return list, err
 }
 
 // bound trims the objects of a page. If they do not fit into the store, the list ends.

@@ -156,15 +156,14 @@ func (t *Tracker) compute(ctx context.Context, d *dirty, now time.Time) {
 	t.updateProgress(d, now)
 }
 
-// List shows Nodes before it is known what concerns them.
-func (t *Tracker) List(nodes []*corev1.Node) {
-	cells := make([]Cell, 0, len(nodes))
-	for _, node := range nodes {
-		cell := cellOf(node)
-		cell.State = Loading
-		cells = append(cells, cell)
+// ShowEarly shows Nodes before the first Update, which computes their states.
+func (t *Tracker) ShowEarly(nodes []corev1.Node) {
+	cells := make([]Cell, len(nodes))
+	for i := range nodes {
+		cells[i] = cellOf(&nodes[i])
+		cells[i].State = Loading
 	}
-	t.Cells.Replace(cells)
+	t.Cells.Update(cells, nil)
 }
 
 // take keeps an object, and notes what it concerns.

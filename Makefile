@@ -189,8 +189,12 @@ ui-demo: ## Serve the page of kubectl drover ui with an invented fleet, until yo
 	DROVER_UI_DEMO=$(or $(UI_NODES),500) go test -count=1 -timeout 0 -v -run '^TestDemo$$' ./internal/cli/ui
 
 .PHONY: screenshots
-screenshots: ## Take the pictures of docs/ui.md from an invented fleet; needs Chromium.
-	@hack/screenshots.sh
+screenshots: ## Take the pictures of docs/ui.md from an invented fleet; needs Chromium (UI_NODES=20000).
+	DROVER_UI_PICTURES="$(CURDIR)/docs/images" go test -count=1 -v -run '^TestPictures$$' ./internal/cli/ui
+
+.PHONY: bench-ui
+bench-ui: ## Measure the page of kubectl drover ui in Chromium: first paint, frames, bytes and memory (UI_NODES=5000,20000).
+	DROVER_UI_BENCH="$${UI_NODES:-5000,20000}" go test -count=1 -timeout 30m -v -run '^TestPerformance$$' ./internal/cli/ui
 
 .PHONY: lint
 lint: ## Run golangci-lint over both modules.

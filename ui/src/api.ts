@@ -1,7 +1,10 @@
 import { List } from "./list";
 import { tokenOf } from "./route";
 import { EventParser } from "./sse";
-import type { Cell, Changes, Cluster, NodePage, Wait } from "./types";
+import { byUrgency } from "./progress";
+import type {
+  Action, ActionResult, Activity, Budget, Calendar, Cell, Changes, Cluster, NodePage, PlanPreview, ProgressChanges, Wait,
+} from "./types";
 import { worstFirst } from "./waits";
 
 export type Connection = "connecting" | "live" | "lost" | "denied";
@@ -25,17 +28,23 @@ const delays = [500, 1000, 2000, 5000];
 export class Session {
   readonly cells = new List<Cell>((cell) => cell.name, (a, b) => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0));
   readonly waits = new List<Wait>((wait) => wait.id, worstFirst);
-  cluster: Cluster = { ready: false, sources: [] };
+  readonly activities = new List<Activity>((activity) => activity.id, byUrgency);
+  readonly budgets = new List<Budget>((budget) => budget.nodeGroup, (a, b) => a.nodeGroup.localeCompare(b.nodeGroup, "en", { numeric: true }));
+  calendar: Calendar | undefined;
+  cluster: Cluster = { ready: false, complete: false, sources: [] };
   connection: Connection = "connecting";
   // changed is when the last event came.
   changed = 0;
+
+  // manifest is what the plan view shows, also after another view.
+  manifest = "";
 
   constructor(
     private readonly token: string,
     private readonly notify: () => void,
   ) {}
 
-  private headers(): HeadersInit {
+  private headers(): Record<string, string> {
     return { Authorization: `Bearer ${this.token}` };
   }
 
@@ -100,16 +109,43 @@ export class Session {
       case "waits":
         this.waits.apply(data as Changes<Wait>);
         break;
+      case "progress": {
+        const progress = data as ProgressChanges;
+        if (progress.items) {
+          this.activities.apply(progress.items);
+        }
+        if (progress.budgets) {
+          this.budgets.apply(progress.budgets);
+        }
+        this.calendar = progress.calendar ?? this.calendar;
+        break;
+      }
     }
   }
 
   // node reads the document of a node.
-  async node(name: string, signal: AbortSignal): Promise<NodePage> {
-    const answer = await fetch(`api/nodes/${encodeURIComponent(name)}`, { headers: this.headers(), signal, cache: "no-store" });
+  node(name: string, signal: AbortSignal): Promise<NodePage> {
+    return this.ask(`api/nodes/${encodeURIComponent(name)}`, { signal });
+  }
+
+  // plan returns what would change if a manifest were applied.
+  plan(manifest: string, signal: AbortSignal): Promise<PlanPreview> {
+    return this.ask("api/plan", { method: "POST", body: manifest, signal }, "application/yaml");
+  }
+
+  // act does something, or has the API server check it.
+  act(action: Action, dryRun: boolean, signal: AbortSignal): Promise<ActionResult> {
+    const body = JSON.stringify(action);
+    return this.ask(`api/actions${dryRun ? "?dryRun=true" : ""}`, { method: "POST", body, signal }, "application/json");
+  }
+
+  private async ask<T>(path: string, request: RequestInit, mediaType?: string): Promise<T> {
+    const headers = { ...this.headers(), ...(mediaType && { "Content-Type": mediaType }) };
+    const answer = await fetch(path, { ...request, headers, cache: "no-store" });
     if (!answer.ok) {
       throw new Error((await answer.text()).trim() || `the plugin answers with status ${answer.status}`);
     }
-    return (await answer.json()) as NodePage;
+    return (await answer.json()) as T;
   }
 }
 

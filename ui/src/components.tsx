@@ -1,5 +1,6 @@
 import type { ComponentChildren } from "preact";
 
+import type { Part } from "./progress";
 import { format, type Route } from "./route";
 import { infoOf, urgencyOf } from "./states";
 import { age, clock } from "./time";
@@ -114,3 +115,34 @@ export function Empty({ title, children }: { title: string; children?: Component
     </div>
   );
 }
+
+// Bar shows parts of a whole. Its label says the same.
+export function Bar({ parts, whole, label }: { parts: readonly Part[]; whole: number; label: string }) {
+  return (
+    <div class="bar" role="img" aria-label={label}>
+      {parts.map((part) => (
+        <span key={part.name + part.label} class={`part is-${part.name}`} style={{ width: `${(part.count / whole) * 100}%` }} />
+      ))}
+    </div>
+  );
+}
+
+// Names are names of objects, the first ones at once and all of them on demand.
+export function Names({ names, what }: { names: readonly string[]; what: string }) {
+  const few = 3;
+  if (names.length <= few) {
+    return <span class="names">{names.join(", ")}</span>;
+  }
+  return (
+    <details class="names">
+      <summary>
+        {names.slice(0, few).join(", ")} and {names.length - few} more {what}
+      </summary>
+      {names.slice(few, maxNames).join(", ")}
+      {names.length > maxNames && ` and ${names.length - maxNames} more`}
+    </details>
+  );
+}
+
+// maxNames is how many names are shown at most.
+const maxNames = 1000;

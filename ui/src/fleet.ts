@@ -9,13 +9,13 @@ export interface Group {
   counts: Map<NodeState, number>;
 }
 
-// matches reports whether a node matches all words of a query. A word may name a field, as in zone:a.
-export function matches(cell: Cell, query: string): boolean {
-  return query
+// matching returns the nodes that match all words of a query. A word may name a field, as in zone:a.
+export function matching(cells: readonly Cell[], query: string): readonly Cell[] {
+  const words = query
     .toLowerCase()
     .split(/\s+/)
-    .filter((word) => word !== "")
-    .every((word) => matchesWord(cell, word));
+    .filter((word) => word !== "");
+  return words.length === 0 ? cells : cells.filter((cell) => words.every((word) => matchesWord(cell, word)));
 }
 
 const fields: Record<string, (cell: Cell) => string | undefined> = {

@@ -1,67 +1,13 @@
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 
 import type { Group } from "./fleet";
-import { cellAt, layoutOf, move, placeOf, sectionAt, heading, type Layout } from "./layout";
-import { infoOf, rankOf, states } from "./states";
-import type { Cell, NodeState } from "./types";
+import { cellAt, heading, layoutOf, move, placeOf, sectionAt, visit, type Layout } from "./layout";
+import { Picture, Sprites, type Sprite } from "./sprites";
+import { infoOf, states } from "./states";
+import type { Cell } from "./types";
 
-// Sprites are the pictures of cells, drawn once for each state: a frame copies thousands of them.
-class Sprites {
-  private readonly pictures = new Map<string, HTMLCanvasElement>();
-
-  constructor(
-    readonly size: number,
-    readonly scale: number,
-    private readonly style: CSSStyleDeclaration,
-  ) {}
-
-  of(cell: Cell): HTMLCanvasElement {
-    const key = cell.notReady ? `${cell.state}!` : cell.state;
-    let picture = this.pictures.get(key);
-    if (!picture) {
-      picture = this.draw(cell.state, cell.notReady ?? false);
-      this.pictures.set(key, picture);
-    }
-    return picture;
-  }
-
-  private color(name: string): string {
-    return this.style.getPropertyValue(name).trim() || "#888";
-  }
-
-  private draw(state: NodeState, notReady: boolean): HTMLCanvasElement {
-    const picture = document.createElement("canvas");
-    picture.width = picture.height = Math.round(this.size * this.scale);
-    const context = picture.getContext("2d")!;
-    context.scale(this.scale, this.scale);
-    const known = rankOf(state) < states.length ? state : "Unmanaged";
-    context.fillStyle = this.color(`--${known}`);
-    context.strokeStyle = this.color(`--${known}-line`);
-    context.lineWidth = 1;
-    context.beginPath();
-    context.roundRect(0.5, 0.5, this.size - 1, this.size - 1, 3);
-    context.fill();
-    context.stroke();
-    context.fillStyle = this.color(`--${known}-ink`);
-    context.font = `700 ${Math.round(this.size * 0.64)}px system-ui, sans-serif`;
-    context.textAlign = "center";
-    context.textBaseline = "middle";
-    context.fillText(infoOf(state).letter, this.size / 2, this.size / 2 + 0.5);
-    if (notReady && state !== "Unhealthy") {
-      // The corner of a node that is not Ready, whatever else happens to it.
-      context.fillStyle = this.color("--Unhealthy");
-      context.strokeStyle = this.color("--page");
-      context.beginPath();
-      context.moveTo(this.size, 0);
-      context.lineTo(this.size, this.size * 0.45);
-      context.lineTo(this.size * 0.55, 0);
-      context.closePath();
-      context.fill();
-      context.stroke();
-    }
-    return picture;
-  }
-}
+// tileHeight is how high the pictures are that cells are drawn on. The browser scrolls them without a script.
+const tileHeight = 512;
 
 function describe(cell: Cell, group: Group | undefined): string {
   const parts = [cell.name, infoOf(cell.state).label, cell.reason, cell.notReady ? "not ready" : "", group?.label, cell.zone, cell.version];
@@ -71,19 +17,22 @@ function describe(cell: Cell, group: Group | undefined): string {
 interface Props {
   groups: Group[];
   selected: string;
+  // marked are the nodes that are marked for an action.
+  marked: ReadonlySet<string>;
   // theme changes when the colours do.
   theme: string;
-  onSelect: (name: string) => void;
+  // hint is what else the keys do.
+  hint: string;
+  onSelect: (name: string, add: boolean) => void;
   onOpen: (name: string) => void;
 }
 
-// Grid draws every node as a cell on a canvas of the size of the window. Only what is in the window is drawn, so a frame costs the same for any fleet.
-export function Grid({ groups, selected, theme, onSelect, onOpen }: Props) {
+// Grid draws every node as a cell. Cells are drawn on tiles near the window, once; later only those that have changed are drawn again.
+export function Grid({ groups, selected, marked, theme, hint, onSelect, onOpen }: Props) {
   const scroller = useRef<HTMLDivElement>(null);
-  const canvas = useRef<HTMLCanvasElement>(null);
-  const sprites = useRef<Sprites | undefined>(undefined);
   const [box, setBox] = useState({ width: 0, height: 0 });
-  const [top, setTop] = useState(0);
+  // near are the numbers of the first tile near the window, and of the last.
+  const [near, setNear] = useState<readonly [number, number]>([0, 0]);
   const [hover, setHover] = useState(-1);
   const [focused, setFocused] = useState(false);
   const [activeName, setActiveName] = useState("");
@@ -91,34 +40,28 @@ export function Grid({ groups, selected, theme, onSelect, onOpen }: Props) {
   const cells = useMemo(() => groups.flatMap((group) => group.cells), [groups]);
   const shape = groups.map((group) => group.cells.length).join();
   const layout = useMemo(() => layoutOf(groups.map((group) => group.cells.length), box.width), [shape, box.width]);
-  const places = useMemo(() => new Map(cells.map((cell, place) => [cell.name, place])), [cells]);
-  const active = places.get(activeName) ?? places.get(selected) ?? 0;
+  const scale = window.devicePixelRatio || 1;
+  const sprites = useMemo(() => new Sprites(layout.size, scale), [layout.size, scale, theme]);
+  const find = (name: string) => (name === "" ? -1 : cells.findIndex((cell) => cell.name === name));
+  const chosen = find(selected);
+  const active = Math.max(0, activeName === "" ? chosen : find(activeName));
+
+  // watch finds out which tiles are near the window.
+  const watch = ({ scrollTop, clientHeight }: HTMLElement) => {
+    const first = Math.max(0, Math.floor(scrollTop / tileHeight) - 1);
+    const last = Math.floor((scrollTop + clientHeight) / tileHeight) + 1;
+    setNear((before) => (before[0] === first && before[1] === last ? before : [first, last]));
+  };
 
   useEffect(() => {
     const element = scroller.current!;
-    const observer = new ResizeObserver(() => setBox({ width: element.clientWidth, height: element.clientHeight }));
+    const observer = new ResizeObserver(() => {
+      setBox({ width: element.clientWidth, height: element.clientHeight });
+      watch(element);
+    });
     observer.observe(element);
     return () => observer.disconnect();
   }, []);
-
-  // The colours of another theme are other pictures.
-  useLayoutEffect(() => {
-    sprites.current = undefined;
-  }, [theme]);
-
-  // Each rendering draws. Events and scrolling cause one rendering a frame, so headings and cells move together.
-  useLayoutEffect(() => {
-    const element = canvas.current;
-    if (!element || box.width === 0) {
-      return;
-    }
-    const scale = window.devicePixelRatio || 1;
-    if (sprites.current?.size !== layout.size || sprites.current.scale !== scale) {
-      sprites.current = new Sprites(layout.size, scale, getComputedStyle(element));
-    }
-    const marked = places.get(selected) ?? -1;
-    draw(element, { layout, cells, box, top, scale, sprites: sprites.current, marked, active: focused ? active : -1, hover });
-  });
 
   const show = (cell: number) => {
     const { y } = placeOf(layout, cell);
@@ -131,8 +74,8 @@ export function Grid({ groups, selected, theme, onSelect, onOpen }: Props) {
   };
 
   const at = (event: MouseEvent) => {
-    const area = canvas.current!.getBoundingClientRect();
-    return cellAt(layout, event.clientX - area.left, event.clientY - area.top + top);
+    const area = (event.currentTarget as HTMLElement).getBoundingClientRect();
+    return cellAt(layout, event.clientX - area.left, event.clientY - area.top);
   };
 
   const onKeyDown = (event: KeyboardEvent) => {
@@ -145,7 +88,7 @@ export function Grid({ groups, selected, theme, onSelect, onOpen }: Props) {
       if (event.key === "Enter" && cell.name === selected) {
         onOpen(cell.name);
       } else {
-        onSelect(cell.name);
+        onSelect(cell.name, event.key === " ");
       }
       return;
     }
@@ -157,21 +100,30 @@ export function Grid({ groups, selected, theme, onSelect, onOpen }: Props) {
     }
   };
 
-  const first = Math.max(0, sectionAt(layout, top));
-  const last = sectionAt(layout, top + box.height);
+  const tiles = [];
+  for (let number = near[0]; number <= near[1] && number * tileHeight < layout.height; number++) {
+    tiles.push(number);
+  }
+  const firstSection = Math.max(0, sectionAt(layout, near[0] * tileHeight));
+  const lastSection = sectionAt(layout, (near[1] + 1) * tileHeight);
   const activeCell = cells[active];
   const told = cells[hover] ?? (focused ? activeCell : undefined);
+  const marks = marked.size === 0 ? [] : cells.flatMap((cell, place) => (marked.has(cell.name) ? [place] : []));
   return (
     <div class="grid-frame">
-      <div class="grid" ref={scroller} onScroll={(event) => setTop(event.currentTarget.scrollTop)}>
+      <div class="grid" ref={scroller} onScroll={(event) => watch(event.currentTarget)}>
         <div class="grid-space" style={{ height: `${Math.max(layout.height, 1)}px` }}>
-          <canvas
-            ref={canvas}
-            class="grid-canvas"
-            style={{ width: `${box.width}px`, height: `${box.height}px` }}
+          {box.width > 0 &&
+            tiles.map((number) => <Tile key={number} number={number} layout={layout} cells={cells} sprites={sprites} width={box.width} scale={scale} />)}
+          {groups.slice(firstSection, lastSection + 1).map((group, place) => (
+            <GroupHeading key={group.key} group={group} top={layout.sections[firstSection + place]?.top ?? 0} />
+          ))}
+          <div
+            class="grid-cells"
             tabIndex={0}
             role="listbox"
             aria-label={`Nodes, ${cells.length} cells`}
+            aria-multiselectable={true}
             aria-activedescendant={activeCell ? "active-cell" : undefined}
             aria-describedby="grid-help"
             onPointerMove={(event) => setHover(at(event))}
@@ -180,7 +132,7 @@ export function Grid({ groups, selected, theme, onSelect, onOpen }: Props) {
               const cell = cells[at(event)];
               if (cell) {
                 setActiveName(cell.name);
-                onSelect(cell.name);
+                onSelect(cell.name, event.shiftKey || event.ctrlKey || event.metaKey);
               }
             }}
             onDblClick={(event) => {
@@ -193,27 +145,98 @@ export function Grid({ groups, selected, theme, onSelect, onOpen }: Props) {
             onFocus={() => setFocused(true)}
             onBlur={() => setFocused(false)}
           >
+            {marks.map((place) => (
+              <Ring key={`marked ${place}`} kind="marked" layout={layout} place={place} />
+            ))}
+            <Ring kind="hover" layout={layout} place={hover} />
+            <Ring kind="chosen" layout={layout} place={chosen} />
             {activeCell && (
               <div
                 id="active-cell"
+                class={focused ? "ring is-active" : "ring"}
+                style={ringStyle(layout, active)}
                 role="option"
-                aria-selected={activeCell.name === selected}
+                aria-selected={activeCell.name === selected || marked.has(activeCell.name)}
                 aria-posinset={active + 1}
                 aria-setsize={cells.length}
                 aria-label={describe(activeCell, groups[placeOf(layout, active).section])}
               />
             )}
-          </canvas>
-          {groups.slice(first, last + 1).map((group, place) => (
-            <GroupHeading key={group.key} group={group} top={layout.sections[first + place]?.top ?? 0} />
-          ))}
+          </div>
         </div>
       </div>
       <p class="readout" id="grid-help">
-        {told ? describe(told, undefined) : "Point at a cell, or use the arrow keys; Enter shows the node, and Enter again opens its page."}
+        {told
+          ? describe(told, undefined)
+          : `Point at a cell, or use the arrow keys; Enter shows the node, and Enter again opens its page${hint && `; ${hint}`}.`}
       </p>
     </div>
   );
+}
+
+interface TileProps {
+  number: number;
+  layout: Layout;
+  cells: readonly Cell[];
+  sprites: Sprites;
+  width: number;
+  scale: number;
+}
+
+// Tile is a part of the cells. It draws all of them when their places or pictures change, and otherwise those whose picture is another one.
+function Tile({ number, layout, cells, sprites, width, scale }: TileProps) {
+  const canvas = useRef<HTMLCanvasElement>(null);
+  const shown = useRef<{ layout: Layout; sprites: Sprites; sprite: Map<number, Sprite> } | undefined>(undefined);
+  const height = Math.min(tileHeight, layout.height - number * tileHeight);
+
+  useLayoutEffect(() => {
+    const element = canvas.current!;
+    const context = element.getContext("2d")!;
+    const top = number * tileHeight;
+    const isNew = shown.current?.layout !== layout || shown.current.sprites !== sprites;
+    if (isNew) {
+      element.width = Math.round(width * scale);
+      element.height = Math.round(height * scale);
+      shown.current = { layout, sprites, sprite: new Map() };
+    }
+    const { sprite: before } = shown.current!;
+    // Thousands of cells are copied into one picture, which is drawn at once.
+    const picture = isNew ? new Picture(element.width, element.height) : undefined;
+    visit(layout, top, top + height, (place, x, y) => {
+      const sprite = sprites.of(cells[place]!);
+      if (before.get(place) === sprite) {
+        return;
+      }
+      before.set(place, sprite);
+      const [left, above] = [Math.round(x * scale), Math.round((y - top) * scale)];
+      if (picture) {
+        picture.add(sprite, left, above);
+      } else {
+        context.putImageData(sprite.image, left, above);
+      }
+    });
+    if (picture) {
+      context.putImageData(picture.image, 0, 0);
+    }
+  });
+
+  useLayoutEffect(() => {
+    if (number === 0) {
+      performance.mark("drover-fleet"); // when cells were drawn first, for measurements
+    }
+  }, []);
+
+  return <canvas ref={canvas} class="tile" aria-hidden="true" style={{ top: `${number * tileHeight}px`, width: `${width}px`, height: `${height}px` }} />;
+}
+
+function ringStyle(layout: Layout, place: number) {
+  const { x, y } = placeOf(layout, place);
+  return { transform: `translate(${x}px, ${y}px)`, width: `${layout.size}px`, height: `${layout.size}px` };
+}
+
+// Ring is a line around a cell.
+function Ring({ kind, layout, place }: { kind: string; layout: Layout; place: number }) {
+  return place < 0 || place >= layout.count ? null : <div class={`ring is-${kind}`} style={ringStyle(layout, place)} aria-hidden="true" />;
 }
 
 function GroupHeading({ group, top }: { group: Group; top: number }) {
@@ -227,61 +250,4 @@ function GroupHeading({ group, top }: { group: Group; top: number }) {
       </span>
     </h2>
   );
-}
-
-interface Picture {
-  layout: Layout;
-  cells: readonly Cell[];
-  box: { width: number; height: number };
-  top: number;
-  scale: number;
-  sprites: Sprites;
-  marked: number;
-  active: number;
-  hover: number;
-}
-
-function draw(element: HTMLCanvasElement, { layout, cells, box, top, scale, sprites, marked, active, hover }: Picture): void {
-  const width = Math.round(box.width * scale);
-  const height = Math.round(box.height * scale);
-  if (element.width !== width || element.height !== height) {
-    element.width = width;
-    element.height = height;
-  }
-  const context = element.getContext("2d")!;
-  context.setTransform(scale, 0, 0, scale, 0, 0);
-  context.clearRect(0, 0, box.width, box.height);
-  for (let number = Math.max(0, sectionAt(layout, top)); number < layout.sections.length; number++) {
-    const section = layout.sections[number]!;
-    if (section.top > top + box.height) {
-      break;
-    }
-    const firstRow = Math.max(0, Math.floor((top - section.cells) / layout.pitch));
-    const lastRow = Math.floor((top + box.height - section.cells) / layout.pitch);
-    const end = Math.min(section.count, (lastRow + 1) * layout.columns);
-    for (let within = firstRow * layout.columns; within < end; within++) {
-      const cell = cells[section.start + within];
-      if (cell) {
-        const x = (within % layout.columns) * layout.pitch;
-        const y = section.cells + Math.floor(within / layout.columns) * layout.pitch - top;
-        context.drawImage(sprites.of(cell), x, y, layout.size, layout.size);
-      }
-    }
-  }
-  const style = getComputedStyle(element);
-  const ring = (cell: number, color: string, wide: number) => {
-    if (cell < 0 || cell >= cells.length) {
-      return;
-    }
-    const { x, y } = placeOf(layout, cell);
-    context.strokeStyle = style.getPropertyValue("--page").trim();
-    context.lineWidth = wide + 2;
-    context.strokeRect(x - 0.5, y - top - 0.5, layout.size + 1, layout.size + 1);
-    context.strokeStyle = style.getPropertyValue(color).trim();
-    context.lineWidth = wide;
-    context.strokeRect(x - 0.5, y - top - 0.5, layout.size + 1, layout.size + 1);
-  };
-  ring(hover, "--text", 1);
-  ring(marked, "--text", 2);
-  ring(active, "--focus", 2);
 }

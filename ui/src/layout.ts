@@ -86,6 +86,22 @@ export function placeOf(layout: Layout, cell: number): { x: number; y: number; s
   };
 }
 
+// visit calls a function for each cell that is at least in part between two heights.
+export function visit(layout: Layout, from: number, to: number, call: (cell: number, x: number, y: number) => void): void {
+  for (let number = Math.max(0, sectionAt(layout, from)); number < layout.sections.length; number++) {
+    const section = layout.sections[number]!;
+    if (section.top >= to) {
+      return;
+    }
+    const firstRow = Math.max(0, Math.floor((from - section.cells) / layout.pitch));
+    const end = Math.min(section.count, Math.ceil((to - section.cells) / layout.pitch) * layout.columns);
+    for (let within = firstRow * layout.columns; within < end; within++) {
+      const x = (within % layout.columns) * layout.pitch;
+      call(section.start + within, x, section.cells + Math.floor(within / layout.columns) * layout.pitch);
+    }
+  }
+}
+
 // move returns the cell that a key goes to from a cell.
 export function move(layout: Layout, from: number, key: string, page: number): number {
   const last = layout.count - 1;

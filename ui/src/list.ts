@@ -1,9 +1,8 @@
 import type { Changes } from "./types";
 
-// List is values that changes keep up to date, in an order. version grows with each change.
+// List is values that changes keep up to date, in an order. Each change makes another array.
 export class List<T> {
-  values: T[] = [];
-  version = 0;
+  values: readonly T[] = [];
   omitted = 0;
   private places = new Map<string, number>();
 
@@ -18,27 +17,29 @@ export class List<T> {
   }
 
   apply(changes: Changes<T>): void {
-    this.version++;
     this.omitted = changes.omitted ?? 0;
     if (changes.full) {
       this.sort([...changes.set]);
       return;
     }
+    const values = [...this.values];
     const added: T[] = [];
     let moved = false;
     for (const value of changes.set) {
       const place = this.places.get(this.keyOf(value));
-      const before = place === undefined ? undefined : this.values[place];
+      const before = place === undefined ? undefined : values[place];
       if (place === undefined || before === undefined) {
         added.push(value);
       } else {
         moved ||= this.compare(before, value) !== 0;
-        this.values[place] = value;
+        values[place] = value;
       }
     }
     const gone = new Set(changes.gone);
     if (added.length > 0 || gone.size > 0 || moved) {
-      this.sort(this.values.filter((value) => !gone.has(this.keyOf(value))).concat(added));
+      this.sort(values.filter((value) => !gone.has(this.keyOf(value))).concat(added));
+    } else {
+      this.values = values;
     }
   }
 

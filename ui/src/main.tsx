@@ -8,6 +8,8 @@ import type { Availability, Source } from "./types";
 import "./style.css";
 import { FleetView } from "./views/fleet";
 import { NodeView } from "./views/node";
+import { PlanView } from "./views/plan";
+import { ProgressView } from "./views/progress";
 import { WaitsView } from "./views/waits";
 
 const dark = matchMedia("(prefers-color-scheme: dark)");
@@ -44,7 +46,8 @@ function App({ token }: { token: string }) {
 
   useEffect(() => {
     const onKey = (event: KeyboardEvent) => {
-      const inField = event.target instanceof HTMLElement && event.target.matches("input, select, textarea");
+      // A dialog has its own keys.
+      const inField = event.target instanceof HTMLElement && event.target.closest("input, select, textarea, dialog") !== null;
       if (event.key === "/" && !inField) {
         event.preventDefault();
         document.getElementById("search")?.focus();
@@ -65,9 +68,10 @@ function App({ token }: { token: string }) {
     setRoute(next);
   };
 
+  const running = session.activities.values.filter((activity) => activity.state !== "Done").length;
   const stopped = session.waits.values.filter((wait) => wait.urgency === "Stopped").length;
   useEffect(() => {
-    const name = { fleet: "Fleet", waits: "Why not yet", node: route.node }[route.view];
+    const name = { fleet: "Fleet", waits: "Why not yet", progress: "Progress", plan: "Plan", node: route.node }[route.view];
     document.title = `${stopped > 0 ? `(${stopped}) ` : ""}${name} · Drover`;
   });
 
@@ -106,6 +110,18 @@ function App({ token }: { token: string }) {
               </span>
             )}
           </Link>
+          <Link to={{ ...home, view: "progress" }} go={go} aria-current={route.view === "progress" ? "page" : undefined}>
+            Progress
+            {running > 0 && (
+              <span class="badge">
+                {running}
+                <span class="visually-hidden"> in progress</span>
+              </span>
+            )}
+          </Link>
+          <Link to={{ ...home, view: "plan" }} go={go} aria-current={route.view === "plan" ? "page" : undefined}>
+            Plan
+          </Link>
         </nav>
         <ConnectionState session={session} />
       </header>
@@ -113,6 +129,8 @@ function App({ token }: { token: string }) {
       <main id="main" tabIndex={-1}>
         {route.view === "fleet" && <FleetView {...views} />}
         {route.view === "waits" && <WaitsView {...views} />}
+        {route.view === "progress" && <ProgressView {...views} />}
+        {route.view === "plan" && <PlanView session={session} go={go} />}
         {route.view === "node" && <NodeView {...views} />}
       </main>
     </>
@@ -128,7 +146,7 @@ function ConnectionState({ session }: { session: Session }) {
         ? ["busy", "Connecting…"]
         : failing
           ? ["bad", "The cluster does not answer"]
-          : session.cluster.ready
+          : session.cluster.complete
             ? ["good", "Live"]
             : ["busy", "Reading the cluster…"];
   return (

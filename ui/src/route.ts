@@ -3,8 +3,11 @@
 export const groupings = ["nodeGroup", "machineSet", "zone", "version", "none"] as const;
 export type Grouping = (typeof groupings)[number];
 
+const views = ["fleet", "waits", "progress", "plan", "node"] as const;
+export type View = (typeof views)[number];
+
 export interface Route {
-  view: "fleet" | "waits" | "node";
+  view: View;
   // group, states, list and selected are of the fleet.
   group: Grouping;
   states: string[];
@@ -13,13 +16,18 @@ export interface Route {
   // urgencies and kinds are of the waits.
   urgencies: string[];
   kinds: string[];
-  // query is what is searched for, in the fleet and in the waits.
+  // types are of the progress, and finished shows what is done, too.
+  types: string[];
+  finished: boolean;
+  // query is what is searched for, in the fleet, the waits and the progress.
   query: string;
   // node is the name of the node whose page is shown.
   node: string;
 }
 
-export const home: Route = { view: "fleet", group: "nodeGroup", states: [], list: false, selected: "", urgencies: [], kinds: [], query: "", node: "" };
+export const home: Route = {
+  view: "fleet", group: "nodeGroup", states: [], list: false, selected: "", urgencies: [], kinds: [], types: [], finished: false, query: "", node: "",
+};
 
 // maxText is how long a text in an address can be: what others have put into a link is shown in full or not at all.
 const maxText = 300;
@@ -40,13 +48,15 @@ export function parse(search: string): Route {
   const view = text(params, "view");
   const node = text(params, "node");
   return {
-    view: view === "waits" || (view === "node" && node !== "") ? view : "fleet",
+    view: views.find((known) => known === view && (known !== "node" || node !== "")) ?? home.view,
     group: groupings.find((known) => known === group) ?? home.group,
     states: words(params, "state"),
     list: params.get("as") === "list",
     selected: text(params, "selected"),
     urgencies: words(params, "urgency"),
     kinds: words(params, "kind"),
+    types: words(params, "type"),
+    finished: params.get("finished") === "yes",
     query: text(params, "q"),
     node,
   };
@@ -72,6 +82,11 @@ export function format(route: Route): string {
     case "waits":
       set("urgency", route.urgencies.join(","), "");
       set("kind", route.kinds.join(","), "");
+      set("q", route.query, "");
+      break;
+    case "progress":
+      set("type", route.types.join(","), "");
+      set("finished", route.finished ? "yes" : "", "");
       set("q", route.query, "");
       break;
     case "node":

@@ -19,6 +19,7 @@ export const states: readonly StateInfo[] = [
   { state: "Paused", label: "Paused", letter: "P", meaning: "a user has paused what is declared for the node" },
   { state: "InSync", label: "In sync", letter: "✓", meaning: "the node has what is declared for it" },
   { state: "Unmanaged", label: "Unmanaged", letter: "–", meaning: "neither a NodeGroup nor a MachineSet has the node" },
+  { state: "Loading", label: "Being read", letter: "·", meaning: "the kinds that decide about the state have not been read yet" },
 ];
 
 const byState = new Map(states.map((info) => [info.state, info]));

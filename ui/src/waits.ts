@@ -25,6 +25,15 @@ export function isShown(wait: Wait, route: Route): boolean {
   return route.query.toLowerCase().split(/\s+/).every((word) => text.includes(word));
 }
 
+// whyOf returns the message of a wait. Where the condition has none, its reason has to do.
+export function whyOf({ condition, reason, message, kind }: Wait): string {
+  if (message) {
+    return message;
+  }
+  const words = reason.replace(/([a-z])([A-Z])/g, "$1 $2").toLowerCase();
+  return condition ? `The ${kind} reports ${condition} as ${words}, without a message.` : `The ${kind} waits: ${words}.`;
+}
+
 export interface WaitGroup {
   key: string;
   first: Wait;

@@ -1,11 +1,11 @@
 import { describe, expect, it } from "vitest";
 
-import { countsOf, groupsOf, matches, worstFirst } from "../src/fleet";
+import { countsOf, groupsOf, matching, worstFirst } from "../src/fleet";
 import type { Cell } from "../src/types";
 
 const cell = (name: string, rest: Partial<Cell> = {}): Cell => ({ name, state: "InSync", ...rest });
 
-describe("matches", () => {
+describe("matching", () => {
   const node = cell("worker-1", { zone: "eu-1a", nodeGroup: "web", machineSet: "set-a", reason: "Draining", version: "v1.35.1", notReady: true });
   it.each([
     ["", true],
@@ -22,7 +22,7 @@ describe("matches", () => {
     ["unknown:web", false],
     ["<b>", false],
   ])("%s: %s", (query, want) => {
-    expect(matches(node, query)).toBe(want);
+    expect(matching([node], query)).toEqual(want ? [node] : []);
   });
 });
 

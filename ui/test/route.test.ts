@@ -7,6 +7,8 @@ describe("parse and format", () => {
     home,
     { ...home, group: "zone", states: ["Blocked", "Unhealthy"], query: "zone:a b&c=<d>", selected: "worker-1", list: true },
     { ...home, view: "waits", urgencies: ["Stopped"], kinds: ["Machine"], query: "é" },
+    { ...home, view: "progress", types: ["Drain", "RollOut"], finished: true, query: "web" },
+    { ...home, view: "plan" },
     { ...home, view: "node", node: "worker-1" },
   ];
   it.each(routes)("%o is the same again", (route) => {

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	drover "github.com/drover-io/drover/api/drover/v1alpha1"
+	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
 	mutex "github.com/drover-io/drover/api/mutex/v1alpha1"
 	"github.com/drover-io/drover/internal/apitest/builder"
 	"github.com/drover-io/drover/internal/cli/cmdutil"
@@ -39,15 +40,17 @@ var pools = []struct {
 	edit    func(f *fleet, group *drover.NodeGroup)
 }{
 	{"web", 7, true, func(f *fleet, group *drover.NodeGroup) {
+		group.Status.Phase = drover.PhaseStopped
+		group.Status.Rollout = &drover.RolloutStatus{Wave: "3/4", StartTime: new(f.ago(2 * time.Hour)), WaveEndTime: new(f.ago(40 * time.Minute))}
+		f.set(group, drover.ConditionProgressing, metav1.ConditionFalse, "RollingOut", 25*time.Minute, "the roll-out has stopped")
 		f.set(group, drover.ConditionBlocked, metav1.ConditionTrue, "NodesNotReady", 25*time.Minute,
 			"3 Nodes have become NotReady since the roll-out began, and spec.rollout.stopWhen.notReady is 3: web-17, web-31, web-44")
 	}},
 	{"batch", 5, true, func(f *fleet, group *drover.NodeGroup) {
 		group.Status = drover.NodeGroupStatus{
-			Phase: drover.PhaseRolling, Nodes: 1250, Synced: 480, Pending: 770, Unavailable: 9, Budget: new(int32(25)), Outdated: 40,
-			ObservedGeneration: 4,
+			Phase: drover.PhaseRolling, Unavailable: 9, Budget: new(int32(25)), Outdated: 40,
 			Rollout: &drover.RolloutStatus{
-				Wave: "3/8", StartTime: new(f.ago(50 * time.Minute)), WaveEndTime: new(f.ago(9 * time.Minute)),
+				Wave: "6/8", StartTime: new(f.ago(50 * time.Minute)), WaveEndTime: new(f.ago(9 * time.Minute)),
 			},
 		}
 		group.Spec.Disruption = &drover.Disruption{
@@ -62,18 +65,19 @@ var pools = []struct {
 				Node: nodeName(i), Capability: drover.CapabilityMaintenance, Object: "NodeMaintenance/replace-disk-" + nodeName(i), Time: f.ago(30 * time.Minute),
 			})
 		}
-		f.set(group, drover.ConditionProgressing, metav1.ConditionTrue, "RollingOut", 50*time.Minute, "wave 3 of 8 waits for 4 Nodes to be Ready")
+		f.set(group, drover.ConditionProgressing, metav1.ConditionTrue, "RollingOut", 50*time.Minute, "wave 6 of 8 waits for 4 Nodes to be Ready")
 	}},
 	{"gpu", 2, false, func(f *fleet, group *drover.NodeGroup) {
+		group.Status.Phase = drover.PhaseWaiting
+		f.set(group, drover.ConditionProgressing, metav1.ConditionTrue, "RollingOut", 3*time.Hour, "no wave has begun")
 		f.set(group, drover.ConditionBlocked, metav1.ConditionTrue, "WindowClosed", 3*time.Hour, "the next window opens at 22:00 Europe/Berlin")
 	}},
 	{"database", 3, true, func(f *fleet, group *drover.NodeGroup) {
 		group.Spec.Disruption = &drover.Disruption{MaxUnavailable: new(intstr.FromInt32(3))}
-		group.Status = drover.NodeGroupStatus{
-			Phase: drover.PhaseWaiting, Nodes: 750, Synced: 750, Unavailable: 4, Budget: new(int32(3)), ObservedGeneration: 4,
-		}
+		group.Status = drover.NodeGroupStatus{Phase: drover.PhaseWaiting, Unavailable: 4, Budget: new(int32(3))}
 		f.set(group, drover.ConditionBlocked, metav1.ConditionTrue, "BudgetExceeded", 12*time.Minute, "4 Nodes are unavailable, and the budget is 3")
 		f.set(group, drover.ConditionProgressing, metav1.ConditionFalse, "Complete", 30*time.Hour, "there is nothing to write")
+		f.set(group, drover.ConditionReady, metav1.ConditionTrue, "Complete", 30*time.Hour, "all Nodes have what is declared")
 	}},
 	{"edge", 1, false, func(f *fleet, group *drover.NodeGroup) {
 		group.Spec.Suspend = true
@@ -102,6 +106,7 @@ func newFleet(t testing.TB, count int, now time.Time) []client.Object {
 		f.addNode(i)
 	}
 	f.settle(t)
+	f.report()
 	f.addWork()
 	objects := f.others
 	for _, group := range f.groups {
@@ -218,7 +223,7 @@ func (f *fleet) settle(t testing.TB) {
 			node.Labels["example.com/tier"] = "spot"
 			continue
 		}
-		if !settled[pool] || pool == "web" && i > len(f.nodes)*2/3 {
+		if !settled[pool] || pool == "web" && i > len(f.nodes)*2/3 || pool == "batch" && i > len(f.nodes)*5/8 {
 			continue
 		}
 		decision := plan.DecideGroup(membership.Of(t.Context(), node).Input(ownership.DefaultProtected(), f.now))
@@ -237,15 +242,19 @@ func (f *fleet) settle(t testing.TB) {
 func (f *fleet) addWork() {
 	for i := 5; i < len(f.nodes); i += 97 {
 		m := builder.NodeMaintenance("replace-disk-"+nodeName(i), nodeName(i))
-		m.CreationTimestamp = f.ago(time.Duration(i%50+3) * time.Minute)
+		m.CreationTimestamp = f.ago(time.Duration(i%50+100) * time.Minute)
+		m.Spec.Reason = "a disk is replaced"
+		m.Status.Phase, m.Status.DrainProgress, m.Status.LastUpdate = medik8s.PhaseSucceeded, 100, new(f.ago(2*time.Minute))
 		condition := metav1.Condition{Type: "Ready", Status: metav1.ConditionTrue, Reason: "InMaintenance", LastTransitionTime: f.ago(2 * time.Minute)}
 		switch i % 3 {
 		case 1:
+			m.Status.Phase, m.Status.DrainProgress = medik8s.PhaseRunning, 87
 			condition = metav1.Condition{
 				Type: "Ready", Status: metav1.ConditionFalse, Reason: "Draining", LastTransitionTime: f.ago(9 * time.Minute),
 				Message: "4 of 31 Pods have still to leave",
 			}
 		case 2:
+			m.Status.Phase, m.Status.DrainProgress = medik8s.PhaseRunning, 66
 			condition = metav1.Condition{
 				Type: "Ready", Status: metav1.ConditionFalse, Reason: "Blocked", LastTransitionTime: f.ago(95 * time.Minute),
 				Message: "Pod shop/orders-0 cannot leave: PodDisruptionBudget shop/orders allows no disruption although all of its Pods are healthy",

@@ -2,11 +2,13 @@ import { useMemo, useState } from "preact/hooks";
 
 import type { Session } from "../api";
 import { Age, Empty, Link, Reason, Search, StateMark, StateName, Toggle, UrgencyName, type Go } from "../components";
-import { countsOf, groupsOf, matches, worstFirst } from "../fleet";
+import { countsOf, groupsOf, matching, worstFirst } from "../fleet";
 import { Grid } from "../grid";
 import { home, toggle, type Grouping, type Route } from "../route";
 import { states } from "../states";
 import type { Cell } from "../types";
+import { whyOf } from "../waits";
+import { maxTargets, NodeActions } from "./action";
 
 const groupingNames: Record<Grouping, string> = {
   nodeGroup: "NodeGroup",
@@ -18,7 +20,7 @@ const groupingNames: Record<Grouping, string> = {
 
 export function FleetView({ session, route, go, now, theme }: { session: Session; route: Route; go: Go; now: number; theme: string }) {
   const { cells } = session;
-  const found = useMemo(() => cells.values.filter((cell) => matches(cell, route.query)), [cells.version, route.query]);
+  const found = useMemo(() => matching(cells.values, route.query), [cells.values, route.query]);
   const counts = useMemo(() => countsOf(found), [found]);
   const shown = useMemo(
     () => (route.states.length === 0 ? found : found.filter((cell) => route.states.includes(cell.state))),
@@ -26,6 +28,11 @@ export function FleetView({ session, route, go, now, theme }: { session: Session
   );
   const groups = useMemo(() => groupsOf(shown, route.group), [shown, route.group]);
   const selected = route.selected === "" ? undefined : cells.get(route.selected);
+  const [marks, setMarks] = useState<ReadonlySet<string>>(new Set());
+  const mayWrite = !!session.cluster.write;
+  // A node that is gone is not marked any more.
+  const marked = useMemo(() => new Set([...marks].filter((name) => cells.get(name))), [marks, cells.values]);
+  const mark = (name: string) => setMarks(new Set(marked.has(name) ? [...marked].filter((other) => other !== name) : [...marked, name]));
   const open = (name: string) => go({ ...home, view: "node", node: name });
 
   return (
@@ -47,12 +54,17 @@ export function FleetView({ session, route, go, now, theme }: { session: Session
           <Toggle on={!route.list} onClick={() => go({ list: false }, true)}>Cells</Toggle>
           <Toggle on={route.list} onClick={() => go({ list: true }, true)}>List</Toggle>
         </div>
+        {mayWrite && shown.length > 0 && shown.length <= maxTargets && (
+          <button type="button" class="button small" onClick={() => setMarks(new Set(shown.map((cell) => cell.name)))}>
+            Mark all {shown.length}
+          </button>
+        )}
         <span class="count" role="status">
           {shown.length === cells.values.length ? `${shown.length} nodes` : `${shown.length} of ${cells.values.length} nodes`}
         </span>
       </div>
       <div class="legend" role="group" aria-label="States; choose some to filter">
-        {states.map((info) => (
+        {states.filter((info) => info.state !== "Loading" || counts.has(info.state)).map((info) => (
           <Toggle
             key={info.state}
             on={route.states.includes(info.state)}
@@ -64,21 +76,44 @@ export function FleetView({ session, route, go, now, theme }: { session: Session
           </Toggle>
         ))}
       </div>
+      {marked.size > 0 && (
+        <div class="marked" role="region" aria-label="Marked nodes">
+          <span>
+            <b>{marked.size}</b> marked{marked.size > maxTargets && `, at most ${maxTargets} at once`}
+          </span>
+          <NodeActions session={session} names={[...marked]} />
+          <button type="button" class="button small" onClick={() => setMarks(new Set())}>
+            Clear
+          </button>
+        </div>
+      )}
       <div class={selected ? "split has-panel" : "split"}>
         {shown.length === 0 ? (
           <NoNodes session={session} go={go} />
         ) : route.list ? (
-          <NodeList cells={shown} route={route} go={go} now={now} />
+          <NodeList cells={shown} route={route} go={go} now={now} marked={marked} onMark={mayWrite ? mark : undefined} />
         ) : (
           <Grid
             groups={groups}
             selected={route.selected}
+            marked={marked}
             theme={theme}
-            onSelect={(name) => go({ selected: name }, route.selected !== "")}
+            hint={mayWrite ? "the space bar marks it for an action, and so does a click with Shift" : ""}
+            onSelect={(name, add) => (add && mayWrite ? mark(name) : go({ selected: name }, route.selected !== ""))}
             onOpen={open}
           />
         )}
-        {selected && <Panel cell={selected} session={session} route={route} go={go} now={now} />}
+        {selected && (
+          <Panel
+            cell={selected}
+            session={session}
+            route={route}
+            go={go}
+            now={now}
+            isMarked={marked.has(selected.name)}
+            onMark={mayWrite ? () => mark(selected.name) : undefined}
+          />
+        )}
       </div>
     </div>
   );
@@ -119,7 +154,14 @@ function NoNodes({ session, go }: { session: Session; go: Go }) {
 // pageLength is how many rows a list shows at first, and how many more with each click.
 const pageLength = 200;
 
-function NodeList({ cells, route, go, now }: { cells: Cell[]; route: Route; go: Go; now: number }) {
+function NodeList({ cells, route, go, now, marked, onMark }: {
+  cells: readonly Cell[];
+  route: Route;
+  go: Go;
+  now: number;
+  marked: ReadonlySet<string>;
+  onMark: ((name: string) => void) | undefined;
+}) {
   const [length, setLength] = useState(pageLength);
   const sorted = useMemo(() => [...cells].sort(worstFirst), [cells]);
   return (
@@ -127,6 +169,7 @@ function NodeList({ cells, route, go, now }: { cells: Cell[]; route: Route; go: 
       <table>
         <thead>
           <tr>
+            {onMark && <th scope="col">Mark</th>}
             <th scope="col">Node</th>
             <th scope="col">State</th>
             <th scope="col">Reason</th>
@@ -140,6 +183,11 @@ function NodeList({ cells, route, go, now }: { cells: Cell[]; route: Route; go: 
         <tbody>
           {sorted.slice(0, length).map((cell) => (
             <tr key={cell.name} class={cell.name === route.selected ? "is-selected" : undefined}>
+              {onMark && (
+                <td>
+                  <input type="checkbox" aria-label={`Mark ${cell.name}`} checked={marked.has(cell.name)} onChange={() => onMark(cell.name)} />
+                </td>
+              )}
               <th scope="row">
                 <Link to={{ ...home, view: "node", node: cell.name }} go={go}>
                   {cell.name}
@@ -167,7 +215,15 @@ function NodeList({ cells, route, go, now }: { cells: Cell[]; route: Route; go: 
   );
 }
 
-function Panel({ cell, session, route, go, now }: { cell: Cell; session: Session; route: Route; go: Go; now: number }) {
+function Panel({ cell, session, route, go, now, isMarked, onMark }: {
+  cell: Cell;
+  session: Session;
+  route: Route;
+  go: Go;
+  now: number;
+  isMarked: boolean;
+  onMark: (() => void) | undefined;
+}) {
   const waits = session.waits.values.filter((wait) => wait.node === cell.name);
   return (
     <aside class="panel" aria-label={`Node ${cell.name}`}>
@@ -198,9 +254,17 @@ function Panel({ cell, session, route, go, now }: { cell: Cell; session: Session
           <p>
             {wait.kind} <span class="reason">{wait.reason}</span>
           </p>
+          {wait.message !== cell.message && <p>{whyOf(wait)}</p>}
           {wait.action && <p>{wait.action}</p>}
         </div>
       ))}
+      <NodeActions session={session} names={[cell.name]} />
+      {onMark && (
+        <label class="check">
+          <input type="checkbox" checked={isMarked} onChange={onMark} />
+          Marked for an action with other nodes
+        </label>
+      )}
       <p>
         <Link class="button primary" to={{ ...home, view: "node", node: cell.name }} go={go}>
           Open the node's page

@@ -5,6 +5,10 @@ import { Age, Empty, Link, Reason, Search, StateName, Toggle, UrgencyName, type 
 import { home, toggle, type Route } from "../route";
 import { clock } from "../time";
 import type { Condition, Entry, NodePage } from "../types";
+import { whyOf } from "../waits";
+import { NodeActions } from "./action";
+import { Drain } from "./drain";
+import { Timeline } from "./timeline";
 
 // NodeView reads the document of a node, and again when the fleet's cell or the waits of the node have changed.
 export function NodeView({ session, route, go, now }: { session: Session; route: Route; go: Go; now: number }) {
@@ -52,6 +56,8 @@ export function NodeView({ session, route, go, now }: { session: Session; route:
     );
   }
   const { explanation } = shown;
+  // What a wait says is not said again.
+  const isTold = (message: string | undefined) => waits.some((wait) => wait.message === message);
   return (
     <div class="view node">
       <p>
@@ -64,7 +70,8 @@ export function NodeView({ session, route, go, now }: { session: Session; route:
         {cell && <StateName state={cell.state} />}
         {cell && <Reason state={cell.state} reason={cell.reason} />}
       </div>
-      {cell?.message && <p class="message">{cell.message}</p>}
+      {cell?.message && !isTold(cell.message) && <p class="message">{cell.message}</p>}
+      <NodeActions session={session} names={[name]} />
       {failure && <p class="notice">Not up to date: {failure}</p>}
       {[...(shown.notes ?? []), ...(explanation.notes ?? [])].map((note) => (
         <p class="notice" key={note}>
@@ -97,7 +104,7 @@ export function NodeView({ session, route, go, now }: { session: Session; route:
               </span>
             </div>
             <p class="why">
-              <span class="reason">{wait.reason}</span> {wait.message}
+              <span class="reason">{wait.reason}</span> {whyOf(wait)}
             </p>
             <p class="advice">
               {wait.action}{" "}
@@ -110,10 +117,11 @@ export function NodeView({ session, route, go, now }: { session: Session; route:
           </article>
         ))}
       </section>
+      {shown.drain && <Drain drain={shown.drain} showsMessage={!isTold(shown.drain.message)} now={now} />}
+      <Timeline moments={shown.timeline} now={now} />
       <Ownership entries={explanation.entries} />
       <Conditions title="Conditions of the Node" conditions={shown.conditions} now={now} />
       {shown.machineConditions && <Conditions title="Conditions of the Machine" conditions={shown.machineConditions} now={now} />}
-      <Events page={shown} now={now} />
     </div>
   );
 }
@@ -261,45 +269,6 @@ function Conditions({ title, conditions, now }: { title: string; conditions: Con
                   </td>
                   <td>{condition.reason}</td>
                   <td class="value">{condition.message}</td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
-      )}
-    </section>
-  );
-}
-
-function Events({ page, now }: { page: NodePage; now: number }) {
-  return (
-    <section>
-      <h2>Events</h2>
-      {page.events.length === 0 ? (
-        <p class="quiet">The API server has no events of this node.</p>
-      ) : (
-        <div class="scroll-x" tabIndex={0} role="region" aria-label="Events">
-          <table>
-            <thead>
-              <tr>
-                <th scope="col">Last seen</th>
-                <th scope="col">Type</th>
-                <th scope="col">Reason</th>
-                <th scope="col">Message</th>
-                <th scope="col">From</th>
-              </tr>
-            </thead>
-            <tbody>
-              {page.events.map((event, place) => (
-                <tr key={place}>
-                  <td>
-                    <Age since={event.last} now={now} />
-                    {event.count > 1 && ` (${event.count} times)`}
-                  </td>
-                  <td class={event.type === "Warning" ? "attention" : undefined}>{event.type}</td>
-                  <td>{event.reason}</td>
-                  <td class="value">{event.message}</td>
-                  <td>{event.source}</td>
                 </tr>
               ))}
             </tbody>

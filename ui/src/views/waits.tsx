@@ -5,7 +5,7 @@ import { Age, Empty, Link, Search, Toggle, UrgencyName, type Go } from "../compo
 import { home, toggle, type Route } from "../route";
 import { urgencies } from "../states";
 import type { Wait } from "../types";
-import { groupsOf, isShown, type WaitGroup } from "../waits";
+import { groupsOf, isShown, whyOf, type WaitGroup } from "../waits";
 
 // pageLength is how many waits are shown at first, and how many more with each click.
 const pageLength = 50;
@@ -13,8 +13,8 @@ const pageLength = 50;
 export function WaitsView({ session, route, go, now }: { session: Session; route: Route; go: Go; now: number }) {
   const { waits } = session;
   const [length, setLength] = useState(pageLength);
-  const kinds = useMemo(() => [...new Set(waits.values.map((wait) => wait.kind))].sort(), [waits.version]);
-  const shown = useMemo(() => waits.values.filter((wait) => isShown(wait, route)), [waits.version, route]);
+  const kinds = useMemo(() => [...new Set(waits.values.map((wait) => wait.kind))].sort(), [waits.values]);
+  const shown = useMemo(() => waits.values.filter((wait) => isShown(wait, route)), [waits.values, route]);
   const groups = useMemo(() => groupsOf(shown), [shown]);
   const count = (test: (wait: Wait) => boolean) => waits.values.filter(test).length;
   return (
@@ -81,7 +81,7 @@ function NoWaits({ session, go }: { session: Session; go: Go }) {
       </Empty>
     );
   }
-  if (!session.cluster.ready) {
+  if (!session.cluster.complete) {
     return <Empty title="Reading the cluster…" />;
   }
   return (
@@ -111,7 +111,7 @@ function WaitItem({ wait, go, now }: { wait: Wait; go: Go; now: number }) {
         <span class="reason" title={wait.condition ? `condition ${wait.condition}` : undefined}>
           {wait.reason}
         </span>{" "}
-        {wait.message}
+        {whyOf(wait)}
       </p>
       <Advice wait={wait} go={go} />
     </article>
@@ -154,7 +154,7 @@ function Together({ group, go, now }: { group: WaitGroup; go: Go; now: number })
           </span>
         </div>
         <p class="why">
-          <span class="reason">{first.reason}</span> {waits.every((wait) => wait.message === first.message) && first.message}
+          <span class="reason">{first.reason}</span> {waits.every((wait) => wait.message === first.message) && whyOf(first)}
         </p>
         {first.action && <p class="advice">{first.action}</p>}
       </summary>

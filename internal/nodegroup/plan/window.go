@@ -31,15 +31,6 @@ func (in *Input) invalidWindow() error {
 }
 
 func decideWindow(spec *v1alpha1.Disruption, now time.Time) (schedule.State, error) {
-	calendar, err := CalendarOf(spec)
-	if err != nil {
-		return schedule.State{}, err
-	}
-	return calendar.At(now), nil
-}
-
-// CalendarOf returns the windows and freezes of a group.
-func CalendarOf(spec *v1alpha1.Disruption) (*schedule.Calendar, error) {
 	windows, freezes := make([]schedule.Window, len(spec.Windows)), make([]schedule.Freeze, len(spec.Freezes))
 	for i := range spec.Windows {
 		w := &spec.Windows[i]
@@ -52,11 +43,11 @@ func CalendarOf(spec *v1alpha1.Disruption) (*schedule.Calendar, error) {
 		f := &spec.Freezes[i]
 		freezes[i] = schedule.Freeze{From: f.From.Time, To: f.To.Time, Reason: f.Reason}
 	}
-	calendar, err := schedule.Parse(windows, freezes)
+	state, err := schedule.Decide(windows, freezes, now)
 	if err != nil {
-		return nil, fmt.Errorf("spec.disruption: %w", err)
+		return state, fmt.Errorf("spec.disruption: %w", err)
 	}
-	return calendar, nil
+	return state, nil
 }
 
 // hasWindows reports whether disruptions of a group may not begin at any time.

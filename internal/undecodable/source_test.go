@@ -293,3 +293,18 @@ func TestSource_ListOfDeepObjects(t *testing.T) {
 		}
 	}
 }
+
+// TestSource_ListRefused: the error of a list has the message of the API server, which says who lacks which right.
+func TestSource_ListRefused(t *testing.T) {
+	const message = `machines is forbidden: User "someone" cannot list resource "machines"`
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusForbidden)
+		_, _ = fmt.Fprintf(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","message":%q,"reason":"Forbidden","code":403}`, message)
+	}))
+	defer server.Close()
+	_, err := newSource(t, server.URL, "").ListWatch().ListWithContextFunc(t.Context(), metav1.ListOptions{})
+	if !apierrors.IsForbidden(err) || err.Error() != message {
+		t.Errorf("the error is %v", err)
+	}
+}

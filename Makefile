@@ -58,7 +58,7 @@ test-node: sandbox-node tools ## Run the tests on real kubelets and containers; 
 	@hack/test-node.sh
 
 .PHONY: demo
-demo: ## Show the main job on a control plane of its own (DEMO_NODES=50).
+demo: ## Show the main job on a control plane of its own (DEMO_NODES=50; DEMO_UI=1 ends with the page of kubectl drover ui).
 	@VERSION="$(VERSION)" COMMIT="$(COMMIT)" hack/demo.sh
 
 .PHONY: demo-vsphere
@@ -180,6 +180,22 @@ generate: ## Write everything that is generated: CRDs, copies of others' CRDs, d
 	CGO_ENABLED=0 go run -trimpath ./hack/docs
 	CGO_ENABLED=0 go run -trimpath ./hack/chart
 	CGO_ENABLED=0 go run -trimpath ./hack/bundle
+
+.PHONY: ui
+ui: ## Check, test and build the page of kubectl drover ui, into internal/cli/ui/dist; needs npm.
+	@hack/ui.sh test build
+
+.PHONY: ui-demo
+ui-demo: ## Serve the page of kubectl drover ui with an invented fleet, until you press Ctrl-C (UI_NODES=5000).
+	DROVER_UI_DEMO=$(or $(UI_NODES),500) go test -count=1 -timeout 0 -v -run '^TestDemo$$' ./internal/cli/ui
+
+.PHONY: screenshots
+screenshots: ## Take the pictures of docs/ui.md from an invented fleet; needs Chromium (UI_NODES=20000).
+	DROVER_UI_PICTURES="$(CURDIR)/docs/images" go test -count=1 -v -run '^TestPictures$$' ./internal/cli/ui
+
+.PHONY: bench-ui
+bench-ui: ## Measure the page of kubectl drover ui in Chromium: first paint, frames, bytes and memory (UI_NODES=5000,20000).
+	DROVER_UI_BENCH="$${UI_NODES:-5000,20000}" go test -count=1 -timeout 30m -v -run '^TestPerformance$$' ./internal/cli/ui
 
 .PHONY: lint
 lint: ## Run golangci-lint over both modules.

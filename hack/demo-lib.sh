@@ -1,23 +1,20 @@
 # shellcheck shell=bash
 # What the demos share; they source it from the root of the repository. data is their folder, sandbox the program of the control plane, empty until
-# it is built, operator and builder the processes that end with the demo.
+# it is built, operator, page and builder the processes that end with the demo.
 data="$(mktemp -d)"
 sandbox=""
 operator=""
+page=""
 builder=""
 export DROVER_SANDBOX_DATA="$data/sandbox" CORE_FOLDER="$data"
 PATH="$PWD/bin:$PATH"
 
 cleanup() {
 	status=$?
-	if [[ -n "$builder" ]]; then
-		kill "$builder" 2>/dev/null || true
-		wait "$builder" 2>/dev/null || true
-	fi
-	if [[ -n "$operator" ]]; then
-		kill "$operator" 2>/dev/null || true
-		wait "$operator" 2>/dev/null || true
-	fi
+	for process in $builder $page $operator; do
+		kill "$process" 2>/dev/null || true
+		wait "$process" 2>/dev/null || true
+	done
 	if [[ $status -ne 0 && -n "$sandbox" ]]; then
 		echo "demo: failed; the end of the operator's log:" >&2
 		tail -n 20 "$data/operator.log" >&2 2>/dev/null || true

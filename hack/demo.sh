@@ -2,9 +2,10 @@
 # Shows the main job on a control plane of its own: the template of a MachineSet changes, and its existing nodes follow in place. Then the MachineSet
 # is scaled, a node that fails is replaced, so is one on a simulated vSphere, another is taken into maintenance although a PodDisruptionBudget blocks
 # it, six nodes get a taint that evicts Pods, the Machines of a MachineSet are replaced and the change is undone, and three nodes are upgraded.
-# DEMO_NODES is the size of the pool (default 50). Everything is gone when it ends; nothing outside a temporary folder is touched, but that
-# DEMO_LOGS names a folder for the logs of a demo that fails. What is missing in bin/ is built first. The demo begins when the control plane can:
-# kube-controller-manager and kube-scheduler, which the first half does without, may still be compiling then.
+# DEMO_NODES is the size of the pool (default 50). With DEMO_UI=1 it ends with the address of the page of kubectl drover ui, and keeps the cluster
+# until Enter. Everything is gone when it ends; nothing outside a temporary folder is touched, but that DEMO_LOGS names a folder for the logs of a demo
+# that fails. What is missing in bin/ is built first. The demo begins when the control plane can: kube-controller-manager and kube-scheduler, which the
+# first half does without, may still be compiling then.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -334,4 +335,13 @@ run kubectl get jobs -n numo -o custom-columns=NAME:.metadata.name,NODE:.metadat
 kubectl get mcp -o custom-columns=NAME:.metadata.name,PAUSED:.spec.paused,SELECTOR:.spec.nodeSelector >"$data/pools-after"
 (cd "$data" && run diff pools-before pools-after) && echo "no difference: the pools are as they were"
 
+if [[ -n "${DEMO_UI:-}" ]]; then
+	title "Done in $((SECONDS - begun)) s; look at the fleet in a browser"
+	kubectl-drover ui --write >"$data/page" &
+	page=$!
+	grep -m 1 '^Open ' < <(tail -n +1 -f --pid="$page" "$data/page")
+	read -r -p "Press Enter to end the demo and to remove the cluster. " || true
+	printf '\n'
+	exit 0
+fi
 title "Done in $((SECONDS - begun)) s; cleaning up"

@@ -9,8 +9,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 # The packages with a control plane; the longest come first, so that none of them runs alone at the end.
-integration=(./test/machines ./test/e2e ./test/upgrade ./test/nodegroup ./test/maintenance ./test/attacks ./test/cluster ./test/monitoring ./test/release
-	./test/openshift)
+integration=(./test/machines ./test/e2e ./test/upgrade ./test/nodegroup ./test/maintenance ./test/attacks ./test/ui ./test/cluster ./test/monitoring
+	./test/release ./test/openshift)
 # Those that make test leaves out: ways to install Drover, and real kubelets.
 more=(./test/install/... ./test/node)
 
@@ -42,13 +42,27 @@ unit_tests() {
 	(cd sandbox && CGO_ENABLED=0 go test -trimpath ./internal/kubelet ./internal/machineconfig) # these do not import Kubernetes
 }
 
-unit() { unit_tests unit -short; }
+unit() {
+	unit_tests unit -short
+	page_left_out
+}
+
+# page_left_out says which tests of the page of kubectl drover ui cannot run here.
+page_left_out() {
+	if [[ -z "${CHROMIUM:-$(command -v chromium || command -v chromium-browser || command -v google-chrome)}" ]]; then
+		echo "test: left out are the tests of kubectl drover ui in a browser: Chromium is not installed"
+	elif [[ ! -e ui/node_modules/axe-core ]]; then
+		echo "test: left out are the tests of accessibility of kubectl drover ui: hack/ui.sh test installs axe-core, and needs npm"
+	fi
+}
 
 # The tests of the simulation run alone, and without the race detector: on a busy processor, and with the race detector, which has Go's scheduler choose
 # at random, a seed has another history each time.
 unit-all() {
+	if command -v npm >/dev/null; then hack/ui.sh test; fi
 	unit_tests unit-all -skip '^(TestSimulation_SameSeedSameHistory|TestMutations_Found)$'
 	run simulation pkgname -timeout 30m -run '^(TestSimulation_SameSeedSameHistory|TestMutations_Found)$' ./test/simulation
+	page_left_out
 }
 
 # on_control_planes runs integration tests with an operator: on_control_planes OPERATOR NAME FLAG... PACKAGE... Their outcome depends on programs that go

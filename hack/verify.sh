@@ -67,6 +67,15 @@ sources() {
 
 generate() { make --no-print-directory generate; }
 
+# page builds the page of kubectl drover ui again.
+page() {
+	if ! command -v npm >/dev/null; then
+		echo "There is no npm, so it is unknown whether internal/cli/ui/dist is built from ui/."
+		return 77
+	fi
+	hack/ui.sh build
+}
+
 # tidy FOLDER [FLAG...] tidies a module. Without a network, a module that is not in the cache cannot be looked up.
 tidy() {
 	local folder="$1" offline='dial tcp|no such host|connection refused|network is unreachable|i/o timeout|module lookup disabled'
@@ -122,6 +131,7 @@ for requirements in sandbox/versions/v*.mod; do
 	name="$(basename "$requirements")"
 	step "go mod tidy of $requirements" unchanged "$requirements ${requirements%.mod}.sum" tidy sandbox/versions "-modfile=$name"
 done
+step "ui" unchanged "internal/cli/ui/dist" page
 step "gofmt" format
 step "length of files" lengths
 step "words" hack/words.sh

@@ -23,6 +23,7 @@ import (
 	"github.com/drover-io/drover/internal/cli/plan"
 	"github.com/drover-io/drover/internal/cli/rollout"
 	"github.com/drover-io/drover/internal/cli/status"
+	"github.com/drover-io/drover/internal/cli/ui"
 	"github.com/drover-io/drover/internal/cli/uninstall"
 	"github.com/drover-io/drover/internal/cli/upgrade"
 	"github.com/drover-io/drover/internal/cli/view"
@@ -100,7 +101,8 @@ nodegroup/NAME or ng/NAME.`,
 		rollout.NewPauseCommand(o), rollout.NewResumeCommand(o), rollout.NewCommand(o))
 	addGroup(root, "nodes", "Maintenance and upgrades of nodes:", maintenance.NewCommand(o), maintenance.NewDrainStatusCommand(o),
 		upgrade.NewCommand(o))
-	addGroup(root, "other", "Other commands:", check.NewCommand(o), uninstall.NewCommand(o), newVersionCommand(o), newOptionsCommand(o))
+	addGroup(root, "other", "Other commands:", ui.NewCommand(o), check.NewCommand(o), uninstall.NewCommand(o), newVersionCommand(o),
+		newOptionsCommand(o))
 	root.SetHelpCommandGroupID("other")
 	root.SetCompletionCommandGroupID("other")
 	addCompletion(root, o.Out)

@@ -103,6 +103,25 @@ func (c *Calendar) At(now time.Time) State {
 	return state
 }
 
+// Interval is a time in which disruptions may begin: From is in it, To is not.
+type Interval struct{ From, To time.Time }
+
+// Open returns the intervals between two instants in which disruptions may begin, at most so many of them, and until when they are all.
+func (c *Calendar) Open(from, to time.Time, most int) (open []Interval, until time.Time) {
+	for from.Before(to) && len(open) < most {
+		state := c.At(from)
+		end := state.Changes
+		if end.IsZero() || end.After(to) {
+			end = to
+		}
+		if state.Open {
+			open = append(open, Interval{from, end})
+		}
+		from = end
+	}
+	return open, from
+}
+
 // freezeAt returns the freeze in effect that ends last, or nil.
 func (c *Calendar) freezeAt(now time.Time) *Freeze {
 	var last *Freeze

@@ -114,9 +114,15 @@ type tolerantClient struct {
 	config *rest.Config
 	http   *http.Client
 	codecs serializer.CodecFactory
-	// warnings gets a line for each object that cannot be decoded.
+	// warnings gets a line for each object that cannot be decoded, once.
 	warnings io.Writer
+
+	mu   sync.Mutex
+	said map[string]bool
 }
+
+// maxSaid is how many objects that cannot be decoded are named.
+const maxSaid = 1000
 
 func newTolerantClient(config *rest.Config, warnings io.Writer) (*tolerantClient, error) {
 	shared, err := rest.HTTPClientFor(config)
@@ -198,8 +204,20 @@ func (c *tolerantClient) warn(item runtime.Object) {
 	if !ok {
 		return
 	}
-	if problem := undecodable.Check(object); problem != nil {
-		// What the command shows does not depend on it.
-		_, _ = fmt.Fprintf(c.warnings, "warning: %v\n", problem)
+	problem := undecodable.Check(object)
+	if problem == nil {
+		return
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	text := problem.Error()
+	if c.said[text] || len(c.said) >= maxSaid {
+		return
+	}
+	if c.said == nil {
+		c.said = map[string]bool{}
+	}
+	c.said[text] = true
+	// What the command shows does not depend on it.
+	_, _ = fmt.Fprintf(c.warnings, "warning: %s\n", text)
 }

@@ -55,13 +55,13 @@ func observeDrain(ctx context.Context, c client.Client, name string) (*view.Drai
 	return d, nil
 }
 
-// drainStatus returns the status of the drain of a node.
-func drainStatus(ctx context.Context, o *cmdutil.Options, c client.Client, name string) (*view.DrainStatus, error) {
+// DrainStatus returns the status of the drain of a node.
+func DrainStatus(ctx context.Context, c client.Client, name string, now time.Time) (*view.DrainStatus, error) {
 	drain, err := observeDrain(ctx, c, name)
 	if err != nil {
 		return nil, err
 	}
-	return drain.Status(o.Now())
+	return drain.Status(now)
 }
 
 // NewDrainStatusCommand returns the command drain-status.
@@ -87,7 +87,7 @@ maintenance would encounter. With --watch, it checks every second and prints wha
 			return err
 		}
 		return output.Follow(ctx, o, cmdutil.WaitFlags{}, func(ctx context.Context) (any, func(*cmdutil.Text), bool, error) {
-			status, err := drainStatus(ctx, o, c, name)
+			status, err := DrainStatus(ctx, c, name, o.Now())
 			if err != nil {
 				return nil, nil, false, err
 			}
@@ -164,7 +164,7 @@ func Plan(ctx context.Context, o *cmdutil.Options, c client.Client, output *cmdu
 	if err != nil {
 		return err
 	}
-	status, err := drainStatus(ctx, o, c, name)
+	status, err := DrainStatus(ctx, c, name, o.Now())
 	if err != nil {
 		return err
 	}

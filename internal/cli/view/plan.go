@@ -140,14 +140,19 @@ func eachMachineSet(survey plan.Survey, visit func(declaration *plan.Declaration
 	for _, d := range declarations {
 		var set MachineSet
 		if d != nil {
-			set = MachineSet{
-				Namespace: d.Key.Namespace, Name: d.Key.Name, Generation: d.Generation, Policy: d.Policy, Paused: d.Paused, Problems: d.Problems,
-			}
+			set = NewMachineSet(d)
 		}
 		for _, item := range items[d] {
 			set.Summary.count(item)
 		}
 		visit(d, set, items[d])
+	}
+}
+
+// NewMachineSet returns a MachineSet without its Machines.
+func NewMachineSet(d *plan.Declaration) MachineSet {
+	return MachineSet{
+		Namespace: d.Key.Namespace, Name: d.Key.Name, Generation: d.Generation, Policy: d.Policy, Paused: d.Paused, Problems: d.Problems,
 	}
 }
 
@@ -223,6 +228,27 @@ func (s *Summary) count(item *plan.Item) {
 	s.ToWrite += one(item.Writes())
 	s.MachineWrites += one(item.Decision.Machine.Write)
 	s.NodeWrites += one(item.Decision.Node.Write)
+}
+
+// SummaryOf counts one Machine.
+func SummaryOf(item *plan.Item) (s Summary) {
+	s.count(item)
+	return s
+}
+
+// Add adds counts, times over; -1 takes them away again.
+func (s *Summary) Add(counts *Summary, times int) {
+	for _, each := range []struct {
+		to   *int
+		from int
+	}{
+		{&s.Machines, counts.Machines}, {&s.Nodes, counts.Nodes}, {&s.Synced, counts.Synced}, {&s.Pending, counts.Pending},
+		{&s.Conflict, counts.Conflict}, {&s.Refused, counts.Refused}, {&s.Held, counts.Held}, {&s.Paused, counts.Paused},
+		{&s.Released, counts.Released}, {&s.ToWrite, counts.ToWrite}, {&s.MachineWrites, counts.MachineWrites},
+		{&s.NodeWrites, counts.NodeWrites}, {&s.ToReplace, counts.ToReplace},
+	} {
+		*each.to += times * each.from
+	}
 }
 
 func one(condition bool) int {

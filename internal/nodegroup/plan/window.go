@@ -31,6 +31,15 @@ func (in *Input) invalidWindow() error {
 }
 
 func decideWindow(spec *v1alpha1.Disruption, now time.Time) (schedule.State, error) {
+	calendar, err := CalendarOf(spec)
+	if err != nil {
+		return schedule.State{}, err
+	}
+	return calendar.At(now), nil
+}
+
+// CalendarOf returns the windows and freezes of a group.
+func CalendarOf(spec *v1alpha1.Disruption) (*schedule.Calendar, error) {
 	windows, freezes := make([]schedule.Window, len(spec.Windows)), make([]schedule.Freeze, len(spec.Freezes))
 	for i := range spec.Windows {
 		w := &spec.Windows[i]
@@ -43,11 +52,11 @@ func decideWindow(spec *v1alpha1.Disruption, now time.Time) (schedule.State, err
 		f := &spec.Freezes[i]
 		freezes[i] = schedule.Freeze{From: f.From.Time, To: f.To.Time, Reason: f.Reason}
 	}
-	state, err := schedule.Decide(windows, freezes, now)
+	calendar, err := schedule.Parse(windows, freezes)
 	if err != nil {
-		return state, fmt.Errorf("spec.disruption: %w", err)
+		return nil, fmt.Errorf("spec.disruption: %w", err)
 	}
-	return state, nil
+	return calendar, nil
 }
 
 // hasWindows reports whether disruptions of a group may not begin at any time.

@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"fmt"
+
 	"github.com/drover-io/drover/api/mutex/v1alpha1"
 	"github.com/drover-io/drover/internal/schedule"
 )
@@ -24,6 +26,15 @@ func (r *Run) resolveWait() {
 			r.Wait += "; the next one opens at " + state.Changes.Format("2006-01-02T15:04Z")
 		}
 	}
+}
+
+// CalendarOf returns the maintenance windows of a run.
+func CalendarOf(run *v1alpha1.MutexRunConfig) (*schedule.Calendar, error) {
+	calendar, err := schedule.Parse(windowsOf(run), nil)
+	if err != nil {
+		return nil, fmt.Errorf("spec.%w", err)
+	}
+	return calendar, nil
 }
 
 // windowsOf returns the maintenance windows of a run.

@@ -2,7 +2,10 @@
 package plugin
 
 import (
+	"bufio"
 	"bytes"
+	"context"
+	"io"
 	"strings"
 
 	"k8s.io/cli-runtime/pkg/genericiooptions"
@@ -18,4 +21,35 @@ func Run(w *harness.World, args ...string) (output string, code int) {
 	streams := genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &out}
 	code = cli.Main(w.Context(), append([]string{"--kubeconfig", w.Cluster.AdminKubeconfig()}, args...), streams)
 	return out.String(), code
+}
+
+// ServePage runs kubectl drover ui until the test ends, and returns the address that the command prints. An empty kubeconfig is the administrator's.
+func ServePage(w *harness.World, kubeconfig string, args ...string) (address string) {
+	w.Helper()
+	if kubeconfig == "" {
+		kubeconfig = w.Cluster.AdminKubeconfig()
+	}
+	ctx, stop := context.WithCancel(w.Context())
+	from, out := io.Pipe()
+	ended := make(chan int, 1)
+	go func() {
+		streams := genericiooptions.IOStreams{In: strings.NewReader(""), Out: out, ErrOut: out}
+		ended <- cli.Main(ctx, append([]string{"ui", "--kubeconfig", kubeconfig}, args...), streams)
+		_ = out.Close()
+	}()
+	lines := bufio.NewReader(from)
+	line, err := lines.ReadString('\n')
+	address, found := strings.CutPrefix(strings.TrimSpace(line), "Open ")
+	if err != nil || !found {
+		stop()
+		w.Fatalf("kubectl drover ui has printed %q: %v", line, err)
+	}
+	go func() { _, _ = io.Copy(io.Discard, lines) }()
+	w.Cleanup(func() {
+		stop()
+		if code := <-ended; code != 0 {
+			w.Errorf("kubectl drover ui has ended with code %d", code)
+		}
+	})
+	return address
 }

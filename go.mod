@@ -31,7 +31,13 @@ require (
 	sigs.k8s.io/yaml v1.6.0
 )
 
-require github.com/vmware/govmomi v0.52.0
+require (
+	github.com/chromedp/cdproto v0.160.1
+	github.com/chromedp/chromedp v0.23.1
+	github.com/vmware/govmomi v0.52.0
+)
+
+require github.com/go-json-experiment/json v0.0.0-20260213210345-44df1a37e875 // indirect
 
 require (
 	cel.dev/expr v0.25.1 // indirect

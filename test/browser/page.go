@@ -2,7 +2,6 @@ package browser
 
 import (
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,121 +10,89 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
 	"github.com/drover-io/drover/test/eventually"
 )
-
-// patience is how long a busy machine may take for a request, or until a condition of a page holds.
-const patience = 90 * time.Second
-
-// object is the parameters of a request.
-type object map[string]any
 
 // Page is a tab, as one test sees it. Its methods fail the test when Chromium answers with an error.
 type Page struct {
 	testing.TB
-
-	browser *Browser
-	session string
 	*record
+
+	ctx context.Context
 }
 
-// record is what has happened in a tab.
+// record has the errors that a page has thrown or logged.
 type record struct {
-	mu sync.Mutex
-	// problems are errors that the page has thrown or logged.
+	mu       sync.Mutex
 	problems []string
-	loads    int
 }
 
 // Options are what a page is shown with. The zero value is light, 1440 by 900 pixels.
 type Options struct {
-	Width, Height int
+	Width, Height int64
 	Dark          bool
-	// Before is a script that runs before those of the page.
-	Before string
 }
 
 // Open opens an address in a tab of a profile of its own, so pages share no storage. It fails the test if the page logs an error until the test ends.
 func (b *Browser) Open(t testing.TB, address string, options Options) *Page {
 	t.Helper()
-	p := b.newPage(t)
-	p.Size(max(options.Width, 0), options.Height)
+	r := &record{}
+	ctx, end := chromedp.NewContext(b.ctx, chromedp.WithNewBrowserContext(), chromedp.WithListener(r.take))
+	t.Cleanup(func() {
+		end()
+		for _, problem := range r.Problems() {
+			t.Errorf("the page has logged: %s", problem)
+		}
+	})
+	if err := chromedp.Do(ctx); err != nil {
+		t.Fatalf("opening a tab: %v", err)
+	}
+	if options.Width == 0 {
+		options.Width, options.Height = 1440, 900
+	}
 	scheme := "light"
 	if options.Dark {
 		scheme = "dark"
 	}
-	p.Call("Emulation.setEmulatedMedia", object{"features": []object{{"name": "prefers-color-scheme", "value": scheme}}}, nil)
-	if options.Before != "" {
-		p.Call("Page.addScriptToEvaluateOnNewDocument", object{"source": options.Before}, nil)
-	}
+	p := &Page{TB: t, record: r, ctx: ctx}
+	p.do(chromedp.EmulateViewport(options.Width, options.Height))
+	features := []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}
+	call(p, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: features})
 	p.Go(address)
 	return p
 }
 
-func (b *Browser) newPage(t testing.TB) *Page {
-	t.Helper()
-	p := &Page{TB: t, browser: b, record: &record{}}
-	var profile struct {
-		ID string `json:"browserContextId"`
-	}
-	p.Call("Target.createBrowserContext", object{}, &profile)
-	var target struct {
-		ID string `json:"targetId"`
-	}
-	p.Call("Target.createTarget", object{"url": "about:blank", "browserContextId": profile.ID}, &target)
-	var session struct {
-		ID string `json:"sessionId"`
-	}
-	p.Call("Target.attachToTarget", object{"targetId": target.ID, "flatten": true}, &session)
-	p.session = session.ID
-	b.mu.Lock()
-	b.pages[session.ID] = p.record
-	b.mu.Unlock()
-	for _, domain := range []string{"Page", "Runtime", "Log", "Network"} {
-		p.Call(domain+".enable", object{}, nil)
-	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		defer cancel()
-		if err := b.call(ctx, "", "Target.disposeBrowserContext", object{"browserContextId": profile.ID}, nil); err != nil {
-			t.Error(err)
-		}
-		for _, problem := range p.Problems() {
-			t.Errorf("the page has logged: %s", problem)
-		}
-	})
-	return p
-}
-
 // With returns the page as another test sees it, such as a subtest.
-func (p *Page) With(t testing.TB) *Page {
-	return &Page{TB: t, browser: p.browser, session: p.session, record: p.record}
-}
+func (p *Page) With(t testing.TB) *Page { return &Page{TB: t, record: p.record, ctx: p.ctx} }
 
 // take records what a test must know of an event.
-func (r *record) take(m message) {
-	var event struct {
-		Entry struct {
-			Level, Text, URL string
-		} `json:"entry"`
-		Details struct {
-			Text      string                       `json:"text"`
-			Exception struct{ Description string } `json:"exception"`
-		} `json:"exceptionDetails"`
+func (r *record) take(event any) {
+	var problem string
+	switch event := event.(type) {
+	case *runtime.EventExceptionThrown:
+		problem = event.ExceptionDetails.Text
+		if exception := event.ExceptionDetails.Exception; exception != nil {
+			problem += " " + exception.Description
+		}
+	case *log.EventEntryAdded:
+		if event.Entry.Level == log.EntryLevelError {
+			problem = event.Entry.Text + " " + event.Entry.URL
+		}
 	}
-	if json.Unmarshal(m.Params, &event) != nil {
+	if problem == "" {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	switch {
-	case m.Method == "Page.loadEventFired":
-		r.loads++
-	case m.Method == "Runtime.exceptionThrown":
-		r.problems = append(r.problems, event.Details.Text+" "+event.Details.Exception.Description)
-	case m.Method == "Log.entryAdded" && event.Entry.Level == "error":
-		r.problems = append(r.problems, event.Entry.Text+" "+event.Entry.URL)
-	}
+	r.problems = append(r.problems, problem)
 }
 
 // Problems returns the errors that the page has thrown or logged since the last call.
@@ -137,12 +104,24 @@ func (r *record) Problems() []string {
 	return problems
 }
 
-// Call makes a request of the DevTools protocol.
-func (p *Page) Call(method string, params, result any) {
+// call carries out a command of the DevTools protocol for the tab.
+func call[P, R any](p *Page, command cdp.Command[P, R], params P) R {
 	p.Helper()
-	ctx, cancel := context.WithTimeout(p.Context(), patience)
+	ctx, cancel := context.WithTimeout(p.ctx, patience)
 	defer cancel()
-	if err := p.browser.call(ctx, p.session, method, params, result); err != nil {
+	answer, err := chromedp.Call(ctx, command, params)
+	if err != nil {
+		p.Fatal(err)
+	}
+	return answer
+}
+
+// do runs actions.
+func (p *Page) do(actions ...chromedp.Action[chromedp.Void]) {
+	p.Helper()
+	ctx, cancel := context.WithTimeout(p.ctx, patience)
+	defer cancel()
+	if err := chromedp.Do(ctx, actions...); err != nil {
 		p.Fatal(err)
 	}
 }
@@ -150,41 +129,10 @@ func (p *Page) Call(method string, params, result any) {
 // Go goes to an address and waits until the page has loaded.
 func (p *Page) Go(address string) {
 	p.Helper()
-	before := p.loaded()
-	var answer struct {
-		Error  string `json:"errorText"`
-		Loader string `json:"loaderId"`
-	}
-	p.Call("Page.navigate", object{"url": address}, &answer)
-	if answer.Error != "" {
-		p.Fatalf("%s: %s", address, answer.Error)
-	}
-	if answer.Loader == "" {
-		// Only what is behind the # has changed.
-		return
-	}
-	p.wait("loading "+address, func() error {
-		if p.loaded() == before {
-			return errors.New("the page has not loaded")
-		}
-		return nil
-	})
+	p.do(chromedp.Navigate(address))
 }
 
-func (r *record) loaded() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.loads
-}
-
-func (p *Page) wait(what string, condition func() error) {
-	p.Helper()
-	if err := eventually.Until(p.Context(), patience, 20*time.Millisecond, condition); err != nil {
-		p.Fatalf("%s: %v", what, err)
-	}
-}
-
-// Eval evaluates an expression in the page, waits for it if it is a promise, and stores its value.
+// Eval evaluates an expression in the page, waits for its value if that is a promise, and stores the value unless into is nil.
 func (p *Page) Eval(expression string, into any) {
 	p.Helper()
 	if err := p.eval(expression, into); err != nil {
@@ -193,39 +141,22 @@ func (p *Page) Eval(expression string, into any) {
 }
 
 func (p *Page) eval(expression string, into any) error {
-	ctx, cancel := context.WithTimeout(p.Context(), patience)
+	ctx, cancel := context.WithTimeout(p.ctx, patience)
 	defer cancel()
-	var answer struct {
-		Result struct {
-			Value json.RawMessage `json:"value"`
-		} `json:"result"`
-		Exception *struct {
-			Text      string `json:"text"`
-			Exception struct {
-				Description string `json:"description"`
-			} `json:"exception"`
-		} `json:"exceptionDetails"`
-	}
-	params := object{"expression": expression, "returnByValue": true, "awaitPromise": true, "userGesture": true}
-	if err := p.browser.call(ctx, p.session, "Runtime.evaluate", params, &answer); err != nil {
+	text, err := chromedp.Run(ctx, chromedp.Evaluate[[]byte](expression, chromedp.EvalAwaitPromise))
+	if err != nil || into == nil {
 		return err
 	}
-	if answer.Exception != nil {
-		return fmt.Errorf("%s %s", answer.Exception.Text, answer.Exception.Exception.Description)
-	}
-	if into == nil {
-		return nil
-	}
-	if answer.Result.Value == nil {
+	if text == nil {
 		return errors.New("the page has no value")
 	}
-	return json.Unmarshal(answer.Result.Value, into)
+	return json.Unmarshal(text, into)
 }
 
 // Until waits until an expression is true in the page.
 func (p *Page) Until(expression string) {
 	p.Helper()
-	p.wait(expression, func() error {
+	err := eventually.Until(p.Context(), patience, 20*time.Millisecond, func() error {
 		var holds bool
 		if err := p.eval("Boolean("+expression+")", &holds); err != nil {
 			return err
@@ -235,6 +166,9 @@ func (p *Page) Until(expression string) {
 		}
 		return nil
 	})
+	if err != nil {
+		p.Fatalf("%s: %v", expression, err)
+	}
 }
 
 // Text returns the text of the page.
@@ -258,7 +192,8 @@ func quote(text string) string {
 	return string(content)
 }
 
-// Click clicks the middle of the first element of a selector, as a mouse does.
+// Click clicks the middle of the first element of a selector, as a mouse does, as soon as it is there. Elements may be replaced while the page
+// changes, so the place is asked for at once.
 func (p *Page) Click(selector string) {
 	p.Helper()
 	p.Until(fmt.Sprintf("document.querySelector(%s)", quote(selector)))
@@ -275,53 +210,42 @@ func (p *Page) Click(selector string) {
 // ClickAt clicks a place of the window.
 func (p *Page) ClickAt(x, y float64) {
 	p.Helper()
-	for _, kind := range []string{"mouseMoved", "mousePressed", "mouseReleased"} {
-		p.Call("Input.dispatchMouseEvent", object{"type": kind, "x": x, "y": y, "button": "left", "clickCount": 1}, nil)
-	}
+	p.do(chromedp.MouseEvent(input.DispatchMouseEventTypeMouseMoved, x, y), chromedp.MouseClickXY(x, y))
 }
 
-// keys are the keys that have no character, with their codes.
-var keys = map[string]int{
-	"Tab": 9, "Enter": 13, "Escape": 27, " ": 32, "End": 35, "Home": 36, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40,
-}
-
-// Press presses keys, one after another: their names, as KeyboardEvent has them, or characters.
-func (p *Page) Press(names ...string) {
+// Press presses keys, one after another: characters, and those of github.com/chromedp/chromedp/kb, such as kb.Enter.
+func (p *Page) Press(keys string) {
 	p.Helper()
-	for _, name := range names {
-		down := object{"type": "keyDown", "key": name, "windowsVirtualKeyCode": keys[name]}
-		switch {
-		case name == "Enter":
-			down["text"] = "\r"
-		case len(name) == 1:
-			down["text"] = name
+	for _, key := range keys {
+		for _, event := range events(key) {
+			call(p, input.DispatchKeyEvent, *event)
 		}
-		p.Call("Input.dispatchKeyEvent", down, nil)
-		p.Call("Input.dispatchKeyEvent", object{"type": "keyUp", "key": name, "windowsVirtualKeyCode": keys[name]}, nil)
 	}
+}
+
+// events returns what a keyboard sends for a key. Chromium makes the character of its first event, as of a real key, so that a page can prevent it.
+func events(key rune) []*input.DispatchKeyEventParams {
+	encoded := kb.Encode(key)
+	if len(encoded) == 2 {
+		return encoded
+	}
+	down, char, up := encoded[0], encoded[1], encoded[2]
+	down.Text, down.UnmodifiedText = char.Text, char.UnmodifiedText
+	return []*input.DispatchKeyEventParams{down, up}
 }
 
 // Insert writes a text into the element that has the focus.
 func (p *Page) Insert(text string) {
 	p.Helper()
-	p.Call("Input.insertText", object{"text": text}, nil)
-}
-
-// Size changes the size of the window; zero is 1440 by 900 pixels.
-func (p *Page) Size(width, height int) {
-	p.Helper()
-	if width == 0 {
-		width, height = 1440, 900
-	}
-	p.Call("Emulation.setDeviceMetricsOverride", object{"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false}, nil)
+	call(p, input.InsertText, input.InsertTextParams{Text: text})
 }
 
 // Picture writes a picture of the window.
 func (p *Page) Picture(path string) {
 	p.Helper()
-	var answer struct{ Data string }
-	p.Call("Page.captureScreenshot", object{"format": "png"}, &answer)
-	content, err := base64.StdEncoding.DecodeString(answer.Data)
+	ctx, cancel := context.WithTimeout(p.ctx, patience)
+	defer cancel()
+	content, err := chromedp.Run(ctx, chromedp.CaptureScreenshot())
 	if err == nil {
 		err = os.WriteFile(path, content, 0o600)
 	}

@@ -6,6 +6,11 @@ import (
 	"os"
 	"strings"
 	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/heapprofiler"
+	"github.com/chromedp/cdproto/systeminfo"
+	"github.com/chromedp/chromedp"
 )
 
 // Usage is what pages take of the computer.
@@ -19,20 +24,14 @@ type Usage struct {
 // Usage returns what all pages of the browser take.
 func (p *Page) Usage() Usage {
 	p.Helper()
-	var answer struct {
-		Processes []struct {
-			ID      int     `json:"id"`
-			Type    string  `json:"type"`
-			CPUTime float64 `json:"cpuTime"`
-		} `json:"processInfo"`
-	}
-	ctx, cancel := context.WithTimeout(p.Context(), patience)
+	ctx, cancel := context.WithTimeout(p.ctx, patience)
 	defer cancel()
-	if err := p.browser.call(ctx, "", "SystemInfo.getProcessInfo", nil, &answer); err != nil {
+	answer, err := chromedp.CallBrowser(ctx, systeminfo.GetProcessInfo, cdp.Empty{})
+	if err != nil {
 		p.Fatal(err)
 	}
-	var usage Usage
-	for _, process := range answer.Processes {
+	usage := Usage{}
+	for _, process := range answer.ProcessInfo {
 		if process.Type == "renderer" {
 			usage.Memory += memoryOf(process.ID)
 		}
@@ -43,8 +42,14 @@ func (p *Page) Usage() Usage {
 	return usage
 }
 
+// CollectGarbage frees what the page's scripts no longer use.
+func (p *Page) CollectGarbage() {
+	p.Helper()
+	call(p, heapprofiler.CollectGarbage, cdp.Empty{})
+}
+
 // memoryOf returns how many bytes a process has; zero if it has ended.
-func memoryOf(process int) int {
+func memoryOf(process int64) int {
 	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", process))
 	if err != nil {
 		return 0

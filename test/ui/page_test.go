@@ -6,6 +6,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/chromedp/chromedp/kb"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -119,7 +120,7 @@ func TestActions_Maintenance(t *testing.T) {
 	if count := maintenances(); count != 2 {
 		t.Errorf("there are %d NodeMaintenances", count)
 	}
-	page.Press("Escape")
+	page.Press(kb.Escape)
 	page.Until(`!document.querySelector("dialog")`)
 	page.Until(`[...document.querySelectorAll("tbody tr")].filter((row) => row.innerText.includes("In maintenance")).length === 2`)
 

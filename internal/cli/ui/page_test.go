@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/chromedp/kb"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -95,26 +96,26 @@ func TestPage_Keyboard(t *testing.T) {
 	s := serve(t, newFleet(t, 100, time.Now()))
 	page := browser.Start(t).Open(t, s.at(""), browser.Options{})
 	page.UntilText("100 nodes")
-	page.Press("Tab")
+	page.Press(kb.Tab)
 	page.Until(`document.activeElement.textContent === "Skip to the content"`)
-	page.Press("Enter", "/")
+	page.Press(kb.Enter + "/")
 	page.Until(`document.activeElement.id === "search"`)
 	page.Insert("node-0000")
 	page.UntilText("10 of 100 nodes")
 	page.Until(`location.search === "?q=node-0000"`)
 
 	page.Eval(`document.querySelector("[role=listbox]").focus()`, nil)
-	page.Press("Home", "ArrowRight")
+	page.Press(kb.Home + kb.ArrowRight)
 	var second string
 	page.Eval(`document.getElementById("active-cell").getAttribute("aria-label").split(",")[0]`, &second)
-	page.Press("Enter")
+	page.Press(kb.Enter)
 	page.Until(fmt.Sprintf("location.search.includes(%q)", "selected="+second))
 	page.UntilText("Open the node's page")
-	page.Press("Escape")
+	page.Press(kb.Escape)
 	page.Until(`!location.search.includes("selected")`)
-	page.Press("Enter")
+	page.Press(kb.Enter)
 	page.UntilText("Open the node's page")
-	page.Press("Enter")
+	page.Press(kb.Enter)
 	page.Until(fmt.Sprintf("document.querySelector('h1').textContent === %q", second))
 	page.Eval("history.back()", nil)
 	page.Until(fmt.Sprintf("location.search.includes(%q)", "selected="+second))
@@ -232,7 +233,7 @@ func TestPage_Sizes(t *testing.T) {
 			page.Eval(`document.querySelector(".grid").scrollTop = 1e9`, nil)
 			page.Until(`document.querySelectorAll(".tile").length > 0`)
 			page.Eval(`document.querySelector("[role=listbox]").focus()`, nil)
-			page.Press("End", "Enter")
+			page.Press(kb.End + kb.Enter)
 			page.UntilText("Open the node's page")
 			checkWidth(t, page)
 		})

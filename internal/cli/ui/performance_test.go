@@ -73,7 +73,7 @@ func measure(t *testing.T, chromium *browser.Browser, count int) {
 			count, name, rate.Frames, rate.Longest, busy.Seconds()*1000)
 	}
 	t.Logf("%d nodes: %d KB sent in 10 s of 100 changes a second", count, (s.sent.Load()-before)>>10)
-	page.Call("HeapProfiler.collectGarbage", nil, nil)
+	page.CollectGarbage()
 	var heap struct{ JS float64 }
 	page.Eval("({ JS: performance.memory.usedJSHeapSize })", &heap)
 	t.Logf("%d nodes: the page has %.1f MB of JavaScript objects; its process has %d MB", count, heap.JS/(1<<20), page.Usage().Memory>>20)

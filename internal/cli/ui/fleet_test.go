@@ -2,6 +2,7 @@ package ui
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -44,7 +45,7 @@ var pools = []struct {
 		group.Status.Rollout = &drover.RolloutStatus{Wave: "3/4", StartTime: new(f.ago(2 * time.Hour)), WaveEndTime: new(f.ago(40 * time.Minute))}
 		f.set(group, drover.ConditionProgressing, metav1.ConditionFalse, "RollingOut", 25*time.Minute, "the roll-out has stopped")
 		f.set(group, drover.ConditionBlocked, metav1.ConditionTrue, "NodesNotReady", 25*time.Minute,
-			"3 Nodes have become NotReady since the roll-out began, and spec.rollout.stopWhen.notReady is 3: web-17, web-31, web-44")
+			"3 Nodes have become NotReady since the roll-out began, and spec.rollout.stopWhen.notReady is 3: "+strings.Join([]string{nodeName(20), nodeName(40), nodeName(61)}, ", "))
 	}},
 	{"batch", 5, true, func(f *fleet, group *drover.NodeGroup) {
 		group.Status = drover.NodeGroupStatus{
@@ -74,7 +75,10 @@ var pools = []struct {
 	}},
 	{"database", 3, true, func(f *fleet, group *drover.NodeGroup) {
 		group.Spec.Disruption = &drover.Disruption{MaxUnavailable: new(intstr.FromInt32(3))}
-		group.Status = drover.NodeGroupStatus{Phase: drover.PhaseWaiting, Unavailable: 4, Budget: new(int32(3))}
+		group.Status = drover.NodeGroupStatus{
+			Phase: drover.PhaseWaiting, Unavailable: 4, Budget: new(int32(3)),
+			Rollout: &drover.RolloutStatus{Wave: "1/1", StartTime: new(f.ago(31 * time.Hour)), EndTime: new(f.ago(30 * time.Hour))},
+		}
 		f.set(group, drover.ConditionBlocked, metav1.ConditionTrue, "BudgetExceeded", 12*time.Minute, "4 Nodes are unavailable, and the budget is 3")
 		f.set(group, drover.ConditionProgressing, metav1.ConditionFalse, "Complete", 30*time.Hour, "there is nothing to write")
 		f.set(group, drover.ConditionReady, metav1.ConditionTrue, "Complete", 30*time.Hour, "all Nodes have what is declared")
@@ -260,7 +264,8 @@ func (f *fleet) addWork() {
 				Message: "Pod shop/orders-0 cannot leave: PodDisruptionBudget shop/orders allows no disruption although all of its Pods are healthy",
 			}
 		}
-		m.Status.Conditions = []metav1.Condition{condition}
+		drained := metav1.Condition{Type: "Drained", Status: condition.Status, Reason: condition.Reason, LastTransitionTime: condition.LastTransitionTime}
+		m.Status.Conditions = []metav1.Condition{condition, drained}
 		f.nodes[i].Spec.Unschedulable = true
 		f.others = append(f.others, m)
 	}

@@ -38,13 +38,16 @@ export function ActionButton(props: Props) {
   );
 }
 
-// NodeActions are what can be done with nodes.
+// NodeActions are what can be done with nodes. One node can start a maintenance or end one.
 export function NodeActions({ session, names }: { session: Session; names: string[] }) {
   const nodes = names.map((name) => `node/${name}`);
+  const { values, omitted } = session.activities;
+  const known = names.length === 1 && session.cluster.complete && omitted === 0;
+  const maintained = values.some((activity) => activity.type === "Drain" && activity.node === names[0]);
   return session.cluster.write ? (
     <div class="actions" role="group" aria-label={names.length === 1 ? `Actions for node ${names[0]}` : `Actions for ${names.length} nodes`}>
-      <ActionButton session={session} action="startMaintenance" targets={names} />
-      <ActionButton session={session} action="endMaintenance" targets={names} />
+      {!(known && maintained) && <ActionButton session={session} action="startMaintenance" targets={names} />}
+      {!(known && !maintained) && <ActionButton session={session} action="endMaintenance" targets={names} />}
       <ActionButton session={session} action="pause" targets={nodes} />
       <ActionButton session={session} action="resume" targets={nodes} />
     </div>

@@ -10,6 +10,7 @@ const pageLength = 50;
 // Drain shows the Pods that keep a node from draining, and their budgets.
 export function Drain({ drain, showsMessage, now }: { drain: DrainStatus; showsMessage: boolean; now: number }) {
   const [length, setLength] = useState(pageLength);
+  const staying = drain.pods.length - drain.evict.length;
   const drains = drain.maintenance !== undefined;
   const state = drain.phase ?? (drain.unschedulable ? "cordoned" : "not draining");
   return (
@@ -23,8 +24,8 @@ export function Drain({ drain, showsMessage, now }: { drain: DrainStatus; showsM
         <span>
           <b>{drain.evict.length}</b> can leave now
         </span>
-        <span class={drain.pods.length > 0 ? "attention" : undefined}>
-          <b>{drain.pods.length}</b> cannot
+        <span class={staying > 0 ? "attention" : undefined}>
+          <b>{staying}</b> cannot
         </span>
         {drain.cordoned && (
           <span>
@@ -42,7 +43,7 @@ export function Drain({ drain, showsMessage, now }: { drain: DrainStatus; showsM
       )}
       {drain.budgets.length > 0 && <Budgets budgets={drain.budgets} />}
       {drain.pods.length > 0 && (
-        <div class="scroll-x" tabIndex={0} role="region" aria-label="Pods that cannot leave">
+        <div class="scroll-x" tabIndex={0} role="region" aria-label="Pods that have to leave">
           <table>
             <thead>
               <tr>

@@ -361,8 +361,12 @@ function ChangeTable({ group }: { group: PlanGroup }) {
                 <th scope="row" class="mono">
                   {change.key}
                 </th>
-                <td class="mono value before">{change.from ?? <span class="quiet">none</span>}</td>
-                <td class="mono value after">{change.to ?? <span class="quiet">none</span>}</td>
+                <td class="mono value before">
+                  <Value of={change.from} />
+                </td>
+                <td class="mono value after">
+                  <Value of={change.to} />
+                </td>
               </tr>
             );
           })}
@@ -370,6 +374,11 @@ function ChangeTable({ group }: { group: PlanGroup }) {
       </table>
     </div>
   );
+}
+
+// Value is the value of a key; there may be none, and it may be empty.
+function Value({ of }: { of: string | undefined }) {
+  return of ? <>{of}</> : <span class="quiet">{of === undefined ? "none" : "empty"}</span>;
 }
 
 function LabelUses({ plan }: { plan: NodeGroupPlan }) {

@@ -27,7 +27,10 @@ export function ProgressView({ session, route, go, now }: Props) {
     <div class="view progress">
       <div class="intro">
         <h1>Progress</h1>
-        <p class="quiet">Roll-outs, replacements, drains and upgrades, what the budgets allow, and when disruptions may begin.</p>
+        <p class="quiet">
+          Roll-outs, replacements, drains and upgrades, what the <a href="#budgets">budgets</a> allow, and{" "}
+          <a href="#calendar">when disruptions may begin</a>.
+        </p>
       </div>
       <section aria-labelledby="activities">
         <h2 id="activities">What goes on</h2>

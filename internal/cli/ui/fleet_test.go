@@ -84,7 +84,7 @@ var pools = []struct {
 		f.set(group, drover.ConditionReady, metav1.ConditionTrue, "Complete", 30*time.Hour, "all Nodes have what is declared")
 	}},
 	{"edge", 1, false, func(f *fleet, group *drover.NodeGroup) {
-		group.Spec.Suspend = true
+		group.Spec.Suspend, group.Status.Phase = true, drover.PhaseSuspended
 		f.set(group, drover.ConditionProgressing, metav1.ConditionFalse, "Suspended", 50*time.Hour, "spec.suspend is set")
 	}},
 }

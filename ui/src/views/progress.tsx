@@ -217,8 +217,14 @@ function ActivityActions({ activity, session }: { activity: Activity; session: S
   if (activity.type !== "RollOut" || !["nodegroup", "machineset"].includes(kind)) {
     return null;
   }
-  const action = activity.state === "Suspended" ? "resume" : "pause";
-  return <ActionButton session={session} action={action} targets={[`${kind}/${activity.name}`]} namespace={activity.namespace} />;
+  const of = { session, targets: [`${kind}/${activity.name}`], namespace: activity.namespace };
+  const { state } = activity;
+  return (
+    <>
+      {(state === "Suspended" || (state === "Stopped" && kind === "nodegroup")) && <ActionButton {...of} action="resume" />}
+      {state !== "Suspended" && <ActionButton {...of} action="pause" />}
+    </>
+  );
 }
 
 function UpgradeNodes({ nodes, go, now }: { nodes: NonNullable<NonNullable<Activity["upgrade"]>["nodes"]>; go: Go; now: number }) {

@@ -2,7 +2,6 @@ package ui
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -45,7 +44,7 @@ var pools = []struct {
 		group.Status.Rollout = &drover.RolloutStatus{Wave: "3/4", StartTime: new(f.ago(2 * time.Hour)), WaveEndTime: new(f.ago(40 * time.Minute))}
 		f.set(group, drover.ConditionProgressing, metav1.ConditionFalse, "RollingOut", 25*time.Minute, "the roll-out has stopped")
 		f.set(group, drover.ConditionBlocked, metav1.ConditionTrue, "NodesNotReady", 25*time.Minute,
-			"3 Nodes have become NotReady since the roll-out began, and spec.rollout.stopWhen.notReady is 3: "+strings.Join([]string{nodeName(20), nodeName(40), nodeName(61)}, ", "))
+			"3 Nodes have become NotReady since the roll-out began, and spec.rollout.stopWhen.notReady is 3: node-00020, node-00040, node-00061")
 	}},
 	{"batch", 5, true, func(f *fleet, group *drover.NodeGroup) {
 		group.Status = drover.NodeGroupStatus{

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -16,6 +17,7 @@ import (
 	drover "github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/apitest/builder"
 	"github.com/drover-io/drover/test/browser"
+	"github.com/drover-io/drover/test/eventually"
 	"github.com/drover-io/drover/test/harness"
 	"github.com/drover-io/drover/test/harness/plugin"
 )
@@ -38,7 +40,10 @@ func newFixture(t *testing.T, name string, count int) *fixture {
 	group, ctx := errgroup.WithContext(t.Context())
 	group.SetLimit(16)
 	for i := range count {
-		group.Go(func() error { return f.register(ctx, f.node(i)) })
+		group.Go(func() error {
+			// A busy API server may refuse a Node until it has read what its policies need.
+			return eventually.Until(ctx, harness.Patience, 100*time.Millisecond, func() error { return f.register(ctx, f.node(i)) })
+		})
 	}
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), harness.Patience)
@@ -56,10 +61,10 @@ func newFixture(t *testing.T, name string, count int) *fixture {
 // node returns the name of a Node.
 func (f *fixture) node(i int) string { return fmt.Sprintf("%s-%05d", f.name, i) }
 
-// register creates a Ready Node.
+// register creates a Ready Node, unless it is there.
 func (f *fixture) register(ctx context.Context, name string) error {
 	node := builder.Node(name, builder.WithNodeLabels(map[string]string{labelPool: f.name}))
-	if err := f.Client.Create(ctx, node); err != nil {
+	if err := f.Client.Create(ctx, node); err != nil && !apierrors.IsAlreadyExists(err) {
 		return err
 	}
 	now := time.Now().UTC().Format(time.RFC3339)

@@ -221,6 +221,7 @@ func TestFleet_Large(t *testing.T) {
 	f := newFixture(t, "large", 5000)
 	page := f.open("?q=large&group=none")
 	untilCount(page, 5000)
+	page.Until(`performance.getEntriesByName("drover-fleet").length > 0`)
 	var paint float64
 	page.Eval(`performance.getEntriesByName("drover-fleet")[0].startTime`, &paint)
 	t.Logf("the cells of 5,000 nodes were drawn %.0f ms after the page was opened", paint)

@@ -165,6 +165,10 @@ func TestAction_WhoMayWrite(t *testing.T) {
 		"another namespace":     {body: `{"action":"pause","targets":["node/a"],"namespace":"--a"}`, status: http.StatusBadRequest},
 		"a deadline of nothing": {body: `{"action":"startMaintenance","targets":["a"],"deadline":"soon"}`, status: http.StatusBadRequest},
 		"a dry run, misspelled": {path: "/api/actions?dryRun=server", body: valid, status: http.StatusBadRequest},
+		"a dry run of no value": {path: "/api/actions?dryRun", body: valid, status: http.StatusBadRequest},
+		"a dry run of kubectl":  {path: "/api/actions?dry-run=server", body: valid, status: http.StatusBadRequest},
+		"another case":          {path: "/api/actions?dryrun=true", body: valid, status: http.StatusBadRequest},
+		"no query":              {path: "/api/actions?dryRun=true;", body: valid, status: http.StatusBadRequest},
 		"another path":          {path: "/api/nodes/a", body: valid, status: http.StatusMethodNotAllowed},
 		"a file":                {path: "/index.html", body: valid, status: http.StatusMethodNotAllowed},
 	} {

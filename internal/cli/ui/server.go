@@ -152,9 +152,14 @@ func (s *server) handleDocument(name string, of func(context.Context) any) {
 }
 
 func writeJSON(w http.ResponseWriter, value any) {
+	text, err := json.Marshal(value)
+	if err != nil {
+		http.Error(w, model.Text("rendering the document: "+err.Error(), maxText), http.StatusInternalServerError)
+		return
+	}
 	w.Header().Set("Content-Type", "application/json")
 	// If the client is gone, the error has no reader.
-	_ = json.NewEncoder(w).Encode(value)
+	_, _ = w.Write(append(text, '\n'))
 }
 
 // serveNode serves the document of a node.

@@ -1,0 +1,62 @@
+package ui
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
+	"github.com/drover-io/drover/internal/apitest/builder"
+	"github.com/drover-io/drover/internal/drain"
+)
+
+// pageOf returns the document of a node, after everything has been read.
+func pageOf(t *testing.T, name string, functions interceptor.Funcs, objects ...client.Object) (page NodePage, size int) {
+	t.Helper()
+	s := newTestServer(t, functions, objects...)
+	until(openStream(t, s), "cluster", func(c Cluster) bool { return c.Complete })
+	answer := httptest.NewRecorder()
+	s.ServeHTTP(answer, request(http.MethodGet, "/api/nodes/"+name, nil))
+	if err := json.Unmarshal(answer.Body.Bytes(), &page); err != nil || answer.Code != http.StatusOK {
+		t.Fatalf("status %d, %v: %.200s", answer.Code, err, answer.Body)
+	}
+	return page, answer.Body.Len()
+}
+
+// lateText is a time that Kubernetes accepts and whose year in UTC is 10000, which JSON cannot have.
+const lateText = "9999-12-31T23:59:59-14:00"
+
+// TestNodePage_LateTimes: a kubelet cannot hide what its node waits for by times that JSON cannot have.
+func TestNodePage_LateTimes(t *testing.T) {
+	late, err := time.Parse(time.RFC3339, lateText)
+	if err != nil {
+		t.Fatal(err)
+	}
+	node := builder.Node("n", builder.WithReady(corev1.ConditionTrue))
+	node.Annotations = map[string]string{drain.AnnotationCordon: `{"by":"x","object":"x","since":"` + lateText + `"}`}
+	managed := []metav1.ManagedFieldsEntry{{
+		Manager: "kubelet", Operation: metav1.ManagedFieldsOperationUpdate, Time: new(metav1.NewTime(late)), FieldsType: "FieldsV1",
+		FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:annotations":{"f:` + drain.AnnotationCordon + `":{}}}}`),
+	}}
+	m := builder.NodeMaintenance("disk", "n")
+	m.Spec.Drain = &medik8s.DrainSpec{Deadline: &metav1.Duration{Duration: time.Hour}}
+	gets := interceptor.Funcs{Get: func(
+		ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption,
+	) error {
+		err := c.Get(ctx, key, object, options...)
+		object.SetManagedFields(managed)
+		return err
+	}}
+	page, _ := pageOf(t, "n", gets, node, m)
+	if page.Drain == nil || page.Drain.Maintenance == "" || page.Drain.Deadline != nil {
+		t.Errorf("got %+v", page.Drain)
+	}
+}

@@ -60,3 +60,20 @@ func TestNodePage_LateTimes(t *testing.T) {
 		t.Errorf("got %+v", page.Drain)
 	}
 }
+
+// TestNodePage_ForgedEvents: a tenant's events in a namespace of its own are about no Node, whatever they name. They take no place of real ones.
+func TestNodePage_ForgedEvents(t *testing.T) {
+	objects := []client.Object{builder.Node("n", builder.WithReady(corev1.ConditionTrue))}
+	for namespace, reference := range map[string]corev1.ObjectReference{
+		"default": {Kind: "Node", Name: "n"},
+		"tenant":  {Kind: "Node", Name: "n", Namespace: "tenant"},
+	} {
+		objects = append(objects, &corev1.Event{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "n.1"}, InvolvedObject: reference, Reason: namespace, LastTimestamp: metav1.Now(),
+		})
+	}
+	page, _ := pageOf(t, "n", interceptor.Funcs{}, objects...)
+	if len(page.Events) != 1 || page.Events[0].Reason != "default" {
+		t.Errorf("got %+v", page.Events)
+	}
+}

@@ -3,11 +3,14 @@ package ui
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -75,5 +78,23 @@ func TestNodePage_ForgedEvents(t *testing.T) {
 	page, _ := pageOf(t, "n", interceptor.Funcs{}, objects...)
 	if len(page.Events) != 1 || page.Events[0].Reason != "default" {
 		t.Errorf("got %+v", page.Events)
+	}
+}
+
+// TestNodePage_ManyConditions: the conditions of Machines are bounded, however many Machines say that they have the node.
+func TestNodePage_ManyConditions(t *testing.T) {
+	objects := []client.Object{builder.Node("n", builder.WithReady(corev1.ConditionTrue))}
+	for _, name := range []string{"a", "b"} {
+		machine := builder.Machine("machines", name, builder.WithNode("n"))
+		for i := range 2000 {
+			machine.Status.Conditions = append(machine.Status.Conditions, machinev1beta1.Condition{
+				Type: machinev1beta1.ConditionType(fmt.Sprint("C", i)), Message: strings.Repeat("x", 300),
+			})
+		}
+		objects = append(objects, machine)
+	}
+	page, size := pageOf(t, "n", interceptor.Funcs{}, objects...)
+	if len(page.MachineConditions) != maxConditions || size > 64<<10 {
+		t.Errorf("%d conditions in %d bytes", len(page.MachineConditions), size)
 	}
 }

@@ -203,7 +203,7 @@ func (u *cluster) explain(ctx context.Context, node *corev1.Node, around *model.
 		Groups: around.Groups, Nodes: []*corev1.Node{node}, Sets: around.Sets, Machines: around.Machines, NoSets: around.NoSets,
 	}
 	for _, machine := range around.Machines {
-		for _, c := range machine.Status.Conditions {
+		for _, c := range machine.Status.Conditions[:min(len(machine.Status.Conditions), maxConditions-len(page.MachineConditions))] {
 			page.MachineConditions = append(page.MachineConditions, condition(string(c.Type), string(c.Status), c.Reason, c.Message, c.LastTransitionTime))
 		}
 	}

@@ -1,0 +1,40 @@
+package model
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-io/drover/internal/apitest/builder"
+)
+
+// eventOf returns an event of an object.
+func eventOf(resource string, object client.Object) Event {
+	return Event{Ref{resource, client.ObjectKeyFromObject(object)}, object}
+}
+
+// TestTracker_ManySets: thousands of MachineSets that change at once do not have the Machines looked at for each of them.
+func TestTracker_ManySets(t *testing.T) {
+	tracker := compute(t, &Objects{})
+	var machines, sets []Event
+	for i := range 10_000 {
+		machine := builder.Machine("tenant", fmt.Sprint("m-", i))
+		machine.OwnerReferences = []metav1.OwnerReference{{Kind: kindMachineSet, Name: "other", UID: "other", Controller: new(true)}}
+		machines = append(machines, eventOf(ResourceMachines, machine))
+	}
+	for i := range 4000 {
+		set := builder.MachineSet("tenant", fmt.Sprint("s-", i), 1)
+		set.UID = types.UID(set.Name)
+		sets = append(sets, eventOf(ResourceSets, set))
+	}
+	tracker.Update(t.Context(), machines, nil, testTime)
+	begun := time.Now()
+	tracker.Update(t.Context(), sets, nil, testTime)
+	if took := time.Since(begun); took > 3*time.Second {
+		t.Errorf("%d MachineSets took %s", len(sets), took)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -36,5 +37,28 @@ func TestTracker_ManySets(t *testing.T) {
 	tracker.Update(t.Context(), sets, nil, testTime)
 	if took := time.Since(begun); took > 3*time.Second {
 		t.Errorf("%d MachineSets took %s", len(sets), took)
+	}
+}
+
+// TestTracker_GoneSets: nothing is kept of MachineSets that are gone, however many come and go.
+func TestTracker_GoneSets(t *testing.T) {
+	tracker := compute(t, &Objects{Nodes: []*corev1.Node{readyNode("n")}})
+	for i := range 100 {
+		set := builder.MachineSet("tenant", fmt.Sprint("s-", i), 1)
+		set.UID, set.Spec.Selector.MatchLabels = types.UID(set.Name), map[string]string{"set": set.Name}
+		set.Spec.Template.Spec.Labels = map[string]string{"tier": "gold"}
+		machine := builder.Machine("tenant", "m", builder.WithNode("n"))
+		machine.Labels = set.Spec.Selector.MatchLabels
+		machine.OwnerReferences = []metav1.OwnerReference{{Kind: kindMachineSet, Name: set.Name, UID: set.UID, Controller: new(true)}}
+		events := []Event{eventOf(ResourceSets, set), eventOf(ResourceMachines, machine)}
+		tracker.Update(t.Context(), events, nil, testTime)
+		for j := range events {
+			events[j].Object = nil
+		}
+		tracker.Update(t.Context(), events, nil, testTime)
+	}
+	if len(tracker.sums)+len(tracker.counted)+len(tracker.declarations)+len(tracker.waits)+len(tracker.activities) != 0 {
+		t.Errorf("kept: sums %v, counted %v, declarations %v, waits %v, activities %v", tracker.sums, tracker.counted, tracker.declarations,
+			tracker.waits, tracker.activities)
 	}
 }

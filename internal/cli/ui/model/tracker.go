@@ -359,6 +359,9 @@ func (t *Tracker) count(d *dirty, items []plan.Item) {
 			t.sums[of.set] = &view.Summary{}
 		}
 		t.sums[of.set].Add(&of.count, times)
+		if *t.sums[of.set] == (view.Summary{}) {
+			delete(t.sums, of.set)
+		}
 		d.sets[of.set] = true
 	}
 	for machine := range d.machines {

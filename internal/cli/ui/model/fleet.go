@@ -190,11 +190,11 @@ func zoneOf(node *corev1.Node) string {
 	return Text(cmp.Or(node.Labels[corev1.LabelTopologyZone], node.Labels[corev1.LabelFailureDomainBetaZone]), maxName)
 }
 
-// setOf returns the name of the MachineSet that controls a Machine; empty for none.
+// setOf returns the name of the MachineSet that controls a Machine; empty for none. The API server accepts any text in an owner reference.
 func setOf(machine *machinev1beta1.Machine) string {
 	for _, owner := range machine.OwnerReferences {
 		if owner.Kind == kindMachineSet && owner.Controller != nil && *owner.Controller {
-			return owner.Name
+			return Text(owner.Name, maxName)
 		}
 	}
 	return ""

@@ -2,9 +2,11 @@ package model
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -60,5 +62,18 @@ func TestTracker_GoneSets(t *testing.T) {
 	if len(tracker.sums)+len(tracker.counted)+len(tracker.declarations)+len(tracker.waits)+len(tracker.activities) != 0 {
 		t.Errorf("kept: sums %v, counted %v, declarations %v, waits %v, activities %v", tracker.sums, tracker.counted, tracker.declarations,
 			tracker.waits, tracker.activities)
+	}
+}
+
+// TestCell_OwnerName: the name in an owner reference is any text of any length.
+func TestCell_OwnerName(t *testing.T) {
+	machine := builder.Machine("tenant", "m", builder.WithNode("n"))
+	machine.OwnerReferences = []metav1.OwnerReference{
+		{Kind: kindMachineSet, Name: "\x1b[31m\u202e" + strings.Repeat("x", 100<<10), UID: "other", Controller: new(true)},
+	}
+	tracker := compute(t, &Objects{Nodes: []*corev1.Node{readyNode("n")}, Machines: []*machinev1beta1.Machine{machine}})
+	cell, _ := tracker.Cells.Get("n")
+	if len(cell.MachineSet) > 2*maxName || strings.ContainsAny(cell.MachineSet, "\x1b\u202e") || cell.MachineSet == "" {
+		t.Errorf("%d bytes: %.100q", len(cell.MachineSet), cell.MachineSet)
 	}
 }

@@ -129,7 +129,7 @@ func (c *computation) addWork(objects *Objects) {
 		}
 	}
 	for _, lease := range objects.Leases {
-		if node, found := strings.CutPrefix(lease.Name, leasePrefix); found && leaseExpiry(lease).After(c.now) {
+		if node, found := strings.CutPrefix(lease.Name, leasePrefix); found && isLeased(lease, c.now) {
 			c.leases[node] = lease
 		}
 	}

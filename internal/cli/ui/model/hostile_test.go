@@ -7,6 +7,7 @@ import (
 	"time"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -75,5 +76,34 @@ func TestCell_OwnerName(t *testing.T) {
 	cell, _ := tracker.Cells.Get("n")
 	if len(cell.MachineSet) > 2*maxName || strings.ContainsAny(cell.MachineSet, "\x1b\u202e") || cell.MachineSet == "" {
 		t.Errorf("%d bytes: %.100q", len(cell.MachineSet), cell.MachineSet)
+	}
+}
+
+// TestLease_OfTheFuture: the operator takes a lease over whose renewal is in the future, because a wrong clock has set it. It is not valid on the page
+// either.
+func TestLease_OfTheFuture(t *testing.T) {
+	for name, c := range map[string]struct {
+		renewed time.Time
+		holder  string
+		isValid bool
+	}{
+		"now":                    {testTime, "someone", true},
+		"expired":                {testTime.Add(-2 * time.Hour), "someone", false},
+		"of a faster clock":      {testTime.Add(time.Minute), "someone", true},
+		"of the future":          {testTime.Add(time.Hour), "someone", false},
+		"of the year 9999":       {time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC), "someone", false},
+		"without a holder":       {testTime, "", false},
+		"before the common time": {time.Date(-1, 1, 1, 0, 0, 0, 0, time.UTC), "someone", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			lease := builder.NodeLease("medik8s-leases", "n", c.holder, c.renewed)
+			if got := NewLease(lease, testTime); got.Valid != c.isValid {
+				t.Errorf("got %+v", got)
+			}
+			tracker := compute(t, &Objects{Nodes: []*corev1.Node{readyNode("n")}, Leases: []*coordinationv1.Lease{lease}})
+			if cell, _ := tracker.Cells.Get("n"); (cell.State == Disrupted) != c.isValid {
+				t.Errorf("got %+v", cell)
+			}
+		})
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -285,13 +287,44 @@ func TestFlags(t *testing.T) {
 	command := NewCommand(o)
 	o.AddFlags(command.PersistentFlags())
 	if err := command.ParseFlags([]string{
-		"--context=prod", "--token=secret", "--as-group=a", "--as-group=b", "--protect-label=x/*", "-n", "ns", "--write", "--port=1",
+		"--context=prod", "--token=secret", "--client-key=k.pem", "--insecure-skip-tls-verify", "--as-group=a", "--as-group=b", "--protect-label=x/*",
+		"-n", "ns", "--write", "--port=1",
 	}); err != nil {
 		t.Fatal(err)
 	}
-	f := flagsOf(command, o.GivenNamespace())
+	f := flagsOf(command, o)
 	got := f.commandText(append([]string{"plan"}, f.protect...), f.namespace)
-	if want := "kubectl drover plan '--protect-label=x/*' --as-group=a --as-group=b --context=prod --namespace=ns"; got != want {
+	want := "kubectl drover plan '--protect-label=x/*' --as-group=a --as-group=b --client-key=k.pem --context=prod --insecure-skip-tls-verify=true " +
+		"--token=TOKEN --namespace=ns"
+	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+// TestFlags_Context: the commands that the page shows name the context of the page, which may be another one later.
+func TestFlags_Context(t *testing.T) {
+	kubeconfig := filepath.Join(t.TempDir(), "config")
+	const text = `{"apiVersion": "v1", "kind": "Config", "current-context": "prod eu", "contexts": [{"name": "prod eu", "context": {}}]}`
+	if err := os.WriteFile(kubeconfig, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for given, want := range map[string]string{
+		"":                "kubectl drover resume node/a --kubeconfig=" + kubeconfig + " '--context=prod eu'",
+		"--context=stage": "kubectl drover resume node/a --context=stage --kubeconfig=" + kubeconfig,
+	} {
+		o := cmdutil.NewOptions(genericiooptions.NewTestIOStreamsDiscard())
+		command := NewCommand(o)
+		o.AddFlags(command.PersistentFlags())
+		args := []string{"--kubeconfig=" + kubeconfig}
+		if given != "" {
+			args = append(args, given)
+		}
+		if err := command.ParseFlags(args); err != nil {
+			t.Fatal(err)
+		}
+		f := flagsOf(command, o)
+		if got := f.commandText([]string{"resume", "node/a"}, ""); got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
 	}
 }

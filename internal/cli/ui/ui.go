@@ -79,7 +79,7 @@ func (o *options) run(ctx context.Context, c client.WithWatch, _ []string) error
 	cluster.write = o.write
 	token := rand.Text()
 	handler := newServer(cluster, listener.Addr().String(), token)
-	handler.flags = flagsOf(o.command, o.GivenNamespace())
+	handler.flags = flagsOf(o.command, o.Options)
 	server := &http.Server{
 		Handler: handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10,
 	}

@@ -164,8 +164,8 @@ func (u *cluster) readNode(ctx context.Context, name string, around *model.Objec
 	return read
 }
 
-// eventsOf returns the events of an object. The namespace of the object is a part of the selector: in a namespace of their own, users can write events
-// that name any Node, and would fill the list with them.
+// eventsOf returns the events of an object. The namespace of the object is a part of the selector: in a namespace of their own, users can write
+// events that name any Node, and would fill the list with them.
 func (u *cluster) eventsOf(ctx context.Context, of corev1.ObjectReference) ([]corev1.Event, error) {
 	var events corev1.EventList
 	err := u.client.List(ctx, &events, client.Limit(maxEvents), client.InNamespace(of.Namespace), client.MatchingFields{

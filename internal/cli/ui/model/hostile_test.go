@@ -79,8 +79,8 @@ func TestCell_OwnerName(t *testing.T) {
 	}
 }
 
-// TestLease_OfTheFuture: the operator takes a lease over whose renewal is in the future, because a wrong clock has set it. It is not valid on the page
-// either.
+// TestLease_OfTheFuture: the operator takes a lease over whose renewal is in the future, because a wrong clock has set it. It is not valid on the
+// page either.
 func TestLease_OfTheFuture(t *testing.T) {
 	for name, c := range map[string]struct {
 		renewed time.Time

@@ -14,6 +14,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/drover-io/drover/internal/cli/cmdutil"
 	"github.com/drover-io/drover/internal/cli/ui/model"
 	"github.com/drover-io/drover/internal/cli/view"
 )
@@ -147,6 +148,9 @@ func (a *Action) check() error {
 		return fmt.Errorf("%q is not the name of a namespace", a.Namespace)
 	case len(a.Reason) > maxReasonBytes || !utf8.ValidString(a.Reason):
 		return fmt.Errorf("the reason must have at most %d bytes", maxReasonBytes)
+	case cmdutil.Escape(a.Reason) != a.Reason || strings.ContainsAny(a.Reason, "\n\t"):
+		// A user copies the command with the reason into a terminal, which obeys control characters also within quotes.
+		return errors.New("the reason must be one line without control characters")
 	}
 	return nil
 }

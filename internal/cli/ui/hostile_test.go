@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -96,5 +97,22 @@ func TestNodePage_ManyConditions(t *testing.T) {
 	page, size := pageOf(t, "n", interceptor.Funcs{}, objects...)
 	if len(page.MachineConditions) != maxConditions || size > 64<<10 {
 		t.Errorf("%d conditions in %d bytes", len(page.MachineConditions), size)
+	}
+}
+
+// TestNodePage_ManyMachines: Machines that all name a node do not displace what happened on it.
+func TestNodePage_ManyMachines(t *testing.T) {
+	objects := []client.Object{builder.Node("n", builder.WithReady(corev1.ConditionTrue)), &corev1.Event{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "n.1"}, InvolvedObject: corev1.ObjectReference{Kind: "Node", Name: "n"}, Reason: "Rebooted",
+		LastTimestamp: metav1.NewTime(time.Now().Add(-time.Hour)),
+	}}
+	for i := range 2 * maxMoments {
+		machine := builder.Machine("tenant", fmt.Sprint("m-", i), builder.WithNode("n"))
+		machine.CreationTimestamp = metav1.Now()
+		objects = append(objects, machine)
+	}
+	page, _ := pageOf(t, "n", interceptor.Funcs{}, objects...)
+	if !slices.ContainsFunc(page.Timeline, func(m Moment) bool { return m.Reason == "Rebooted" }) {
+		t.Errorf("%d moments without the event of the Node", len(page.Timeline))
 	}
 }

@@ -33,7 +33,7 @@ const (
 	maxValue   = 2048
 	maxEntries = 2000
 	maxPods    = 500
-	// maxSubjects is of how many objects events are read.
+	// maxSubjects is of how many objects events are read. The time line has as many Machines and as many NodeMaintenances.
 	maxSubjects = 5
 )
 

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/internal/apitest/builder"
+	"github.com/drover-io/drover/internal/metadata/plan"
 )
 
 // eventOf returns an event of an object.
@@ -105,5 +106,20 @@ func TestLease_OfTheFuture(t *testing.T) {
 				t.Errorf("got %+v", cell)
 			}
 		})
+	}
+}
+
+// TestCell_OtherMachine: a tenant's Machine that names a Node does not make the Node unhealthy: the Node names its own Machine.
+func TestCell_OtherMachine(t *testing.T) {
+	node := readyNode("n")
+	node.Annotations = map[string]string{plan.AnnotationMachine: "machines/m"}
+	objects := &Objects{Nodes: []*corev1.Node{node}, Machines: []*machinev1beta1.Machine{builder.Machine("machines", "m", builder.WithNode("n"))}}
+	for _, namespace := range []string{"a", "z"} {
+		forged := builder.Machine(namespace, "m", builder.WithNode("n"))
+		forged.Status.Phase = new(machinev1beta1.PhaseFailed)
+		objects.Machines = append(objects.Machines, forged)
+	}
+	if cell, _ := compute(t, objects).Cells.Get("n"); cell.Machine != "machines/m" || cell.State == Unhealthy || cell.State == Blocked {
+		t.Errorf("got %+v", cell)
 	}
 }

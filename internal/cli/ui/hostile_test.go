@@ -103,8 +103,8 @@ func TestNodePage_ManyConditions(t *testing.T) {
 // TestNodePage_ManyMachines: Machines that all name a node do not displace what happened on it.
 func TestNodePage_ManyMachines(t *testing.T) {
 	objects := []client.Object{builder.Node("n", builder.WithReady(corev1.ConditionTrue)), &corev1.Event{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "n.1"}, InvolvedObject: corev1.ObjectReference{Kind: "Node", Name: "n"}, Reason: "Rebooted",
-		LastTimestamp: metav1.NewTime(time.Now().Add(-time.Hour)),
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "n.1"}, InvolvedObject: corev1.ObjectReference{Kind: "Node", Name: "n"},
+		Reason: "Rebooted", LastTimestamp: metav1.NewTime(time.Now().Add(-time.Hour)),
 	}}
 	for i := range 2 * maxMoments {
 		machine := builder.Machine("tenant", fmt.Sprint("m-", i), builder.WithNode("n"))

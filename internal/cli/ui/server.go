@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"mime"
 	"net"
 	"net/http"
 	"path"
@@ -206,12 +205,19 @@ func (s *server) serveFile(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(found.content)
 }
 
+// mediaTypes are those of the files of the page. Those that this computer has for an extension can be others, and the browser refuses a script that
+// is text/plain.
+var mediaTypes = map[string]string{
+	".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml",
+	".txt": "text/plain; charset=utf-8",
+}
+
 // filesOf returns the files of the page with their headers.
 func filesOf(contents map[string][]byte) map[string]file {
 	files := make(map[string]file, len(contents))
 	for name, content := range contents {
 		sum := sha256.Sum256(content)
-		files[name] = file{content: content, mediaType: mime.TypeByExtension(path.Ext(name)), tag: `"` + hex.EncodeToString(sum[:8]) + `"`}
+		files[name] = file{content: content, mediaType: mediaTypes[path.Ext(name)], tag: `"` + hex.EncodeToString(sum[:8]) + `"`}
 	}
 	return files
 }

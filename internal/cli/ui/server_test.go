@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"mime"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -149,6 +150,28 @@ func TestServer_Files(t *testing.T) {
 	s.ServeHTTP(again, request(http.MethodGet, "/", map[string]string{"If-None-Match": answer.Header().Get("ETag")}))
 	if again.Code != http.StatusNotModified {
 		t.Errorf("the second time: status %d", again.Code)
+	}
+}
+
+// TestServer_MediaTypes: the types of the files do not depend on the computer, whose own for scripts may be one that the browser refuses.
+func TestServer_MediaTypes(t *testing.T) {
+	before := mime.TypeByExtension(".js")
+	if err := mime.AddExtensionType(".js", "text/plain"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := mime.AddExtensionType(".js", before); err != nil {
+			t.Error(err)
+		}
+	})
+	files := filesOf(assets())
+	if got := files["app.js"].mediaType; !strings.HasPrefix(got, "text/javascript") {
+		t.Errorf("the script is %q", got)
+	}
+	for name, file := range files {
+		if file.mediaType == "" {
+			t.Errorf("%s has no type", name)
+		}
 	}
 }
 

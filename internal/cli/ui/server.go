@@ -60,6 +60,10 @@ func newServer(cluster *cluster, address, token string) *server {
 	_, port, _ := net.SplitHostPort(address)
 	for _, name := range []string{"127.0.0.1", "localhost"} {
 		host := net.JoinHostPort(name, port)
+		if port == "80" {
+			// A browser leaves the port of HTTP out.
+			host = name
+		}
 		s.hosts[host], s.origins["http://"+host] = true, true
 	}
 	s.routes.HandleFunc("GET /", s.serveFile)

@@ -175,6 +175,17 @@ func TestServer_MediaTypes(t *testing.T) {
 	}
 }
 
+// TestServer_PortOfHTTP: a browser leaves port 80 out of the host and the origin.
+func TestServer_PortOfHTTP(t *testing.T) {
+	s := newServer(newTestServer(t, interceptor.Funcs{}).cluster, "127.0.0.1:80", testToken)
+	r := request(http.MethodGet, "/api/fleet", map[string]string{"Origin": "http://127.0.0.1"})
+	r.Host = "127.0.0.1"
+	answer := httptest.NewRecorder()
+	if s.ServeHTTP(answer, r); answer.Code != http.StatusOK {
+		t.Errorf("status %d: %s", answer.Code, answer.Body)
+	}
+}
+
 // TestServer_SameDocuments: the documents that the command line has as well are the same.
 func TestServer_SameDocuments(t *testing.T) {
 	s := newTestServer(t, interceptor.Funcs{}, newFleet(t, 60, time.Now())...)

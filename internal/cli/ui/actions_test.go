@@ -275,6 +275,21 @@ func TestPlan_Refused(t *testing.T) {
 	}
 }
 
+// TestPlan_ManyWarnings: a manifest with thousands of objects of other kinds has a bounded number of warnings.
+func TestPlan_ManyWarnings(t *testing.T) {
+	s, _ := newWritingServer(t)
+	manifest := "{apiVersion: drover.dev/v1alpha1, kind: NodeGroup, metadata: {name: a}, spec: {nodes: {selector: {}}}}\n" +
+		strings.Repeat("---\n{apiVersion: v1, kind: A}\n", maxLines+500)
+	answer := post(s, "/api/plan", "application/yaml", manifest, nil)
+	var preview PlanPreview
+	if err := json.Unmarshal(answer.Body.Bytes(), &preview); err != nil || answer.Code != http.StatusOK {
+		t.Fatalf("status %d, %v: %.200s", answer.Code, err, answer.Body)
+	}
+	if len(preview.Warnings) != maxLines+1 || !strings.HasSuffix(preview.Warnings[maxLines], " more lines are left out") {
+		t.Errorf("%d warnings, the last is %q", len(preview.Warnings), preview.Warnings[len(preview.Warnings)-1])
+	}
+}
+
 // bomb returns a small text whose aliases are a billion values.
 func bomb() string {
 	text := "a: &a [x,x,x,x,x,x,x,x,x]\n"

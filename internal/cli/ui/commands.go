@@ -30,6 +30,8 @@ const (
 	maxCommands    = 2
 	commandTimeout = time.Minute
 	maxErrorText   = 8 << 10
+	// maxLines is how many lines of a command are shown.
+	maxLines = 1000
 )
 
 // commands are the commands of the command line that the page runs, by their names.
@@ -92,11 +94,18 @@ func readBody(w http.ResponseWriter, r *http.Request, mediaType string, most int
 	return body, true
 }
 
-// linesOf returns the lines of a text, each cut to a length.
+// linesOf returns the first lines of a text, each cut to a length.
 func linesOf(text []byte) []string {
-	lines := []string{}
+	lines, omitted := []string{}, 0
 	for line := range strings.Lines(string(text)) {
+		if len(lines) == maxLines {
+			omitted++
+			continue
+		}
 		lines = append(lines, model.Text(strings.TrimRight(line, "\n"), maxText))
+	}
+	if omitted > 0 {
+		lines = append(lines, fmt.Sprintf("%d more lines are left out", omitted))
 	}
 	return lines
 }

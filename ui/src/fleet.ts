@@ -31,7 +31,9 @@ const fields: Record<string, (cell: Cell) => string | undefined> = {
 
 function matchesWord(cell: Cell, word: string): boolean {
   const at = word.indexOf(":");
-  const field = at > 0 ? fields[word.slice(0, at)] : undefined;
+  const name = word.slice(0, Math.max(0, at));
+  // An object has a constructor besides its own fields, and anybody can write an address with a query.
+  const field = Object.hasOwn(fields, name) ? fields[name] : undefined;
   if (field) {
     const value = word.slice(at + 1);
     return word.startsWith("is:") ? (field(cell) ?? "").split(" ").includes(value) : (field(cell) ?? "").toLowerCase().includes(value);

@@ -21,6 +21,9 @@ describe("matching", () => {
     ["is:worker", true],
     ["unknown:web", false],
     ["<b>", false],
+    ["constructor:web", false],
+    ["__proto__:web", false],
+    ["tostring:web hasownproperty:x", false],
   ])("%s: %s", (query, want) => {
     expect(matching([node], query)).toEqual(want ? [node] : []);
   });

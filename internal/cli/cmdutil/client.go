@@ -24,6 +24,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/watch"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -166,6 +167,20 @@ func (c *tolerantClient) List(ctx context.Context, list client.ObjectList, optio
 	list.SetContinue(from.GetContinue())
 	list.SetRemainingItemCount(from.GetRemainingItemCount())
 	return meta.SetList(list, items)
+}
+
+// Watch watches a list. An event whose custom resource cannot be decoded has it without the fields concerned, and the watch goes on.
+func (c *tolerantClient) Watch(ctx context.Context, list client.ObjectList, options ...client.ListOption) (watch.Interface, error) {
+	kinds, _, err := Scheme.ObjectKinds(list)
+	if err != nil || clientgoscheme.Scheme.Recognizes(kinds[0]) {
+		return c.WithWatch.Watch(ctx, list, options...)
+	}
+	of := (&client.ListOptions{}).ApplyOptions(options)
+	source, err := c.source(kinds[0].GroupVersion().WithKind(strings.TrimSuffix(kinds[0].Kind, "List")), of.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	return source.ListWatch().WatchFuncWithContext(ctx, *of.AsListOptions())
 }
 
 // source returns what reads the objects of a kind, of a namespace if one is given.

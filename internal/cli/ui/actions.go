@@ -14,6 +14,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/drover-io/drover/internal/cli/cmdutil"
 	"github.com/drover-io/drover/internal/cli/ui/model"
 	"github.com/drover-io/drover/internal/cli/view"
 )
@@ -38,6 +39,9 @@ const (
 	maxTargets     = 200
 	maxActionBytes = 64 << 10
 )
+
+// dryRunQuery is the only query of POST /api/actions.
+const dryRunQuery = "dryRun=true"
 
 // Action is a request to POST /api/actions. With ?dryRun=true the API server only checks what would be written.
 type Action struct {
@@ -79,10 +83,10 @@ func (s *server) serveAction(w http.ResponseWriter, r *http.Request) {
 	decoder := json.NewDecoder(bytes.NewReader(body))
 	decoder.DisallowUnknownFields()
 	err := decoder.Decode(&action)
-	dryRun := r.URL.Query().Get("dryRun")
-	if err == nil && dryRun != "" && dryRun != "true" && dryRun != "false" {
-		// Whoever asks for a dry run must not get a write.
-		err = errors.New("dryRun must be true or false")
+	dryRun := r.URL.RawQuery == dryRunQuery
+	if err == nil && !dryRun && r.URL.RawQuery != "" {
+		// Whoever asks for a dry run must not get a write, also with a parameter that is misspelled or cannot be parsed.
+		err = errors.New("the only parameter is " + dryRunQuery)
 	}
 	var args []string
 	if err == nil {
@@ -94,7 +98,7 @@ func (s *server) serveAction(w http.ResponseWriter, r *http.Request) {
 	}
 	namespace := cmp.Or(action.Namespace, s.flags.namespace)
 	line := &commandLine{args: args, namespace: namespace}
-	if dryRun == "true" {
+	if dryRun {
 		line.args = slices.Concat(args, []string{"--dry-run=server"})
 	}
 	result, ok := s.runCommand(w, r, line)
@@ -103,7 +107,7 @@ func (s *server) serveAction(w http.ResponseWriter, r *http.Request) {
 	}
 	writeJSON(w, ActionResult{
 		TypeMeta: view.TypeMeta{APIVersion: view.APIVersion, Kind: "ActionResult"}, Command: s.flags.commandText(args, namespace),
-		DryRun: dryRun == "true", Output: linesOf(append(result.out, result.errOut...)), Errors: messagesOf(result.err),
+		DryRun: dryRun, Output: linesOf(append(result.out, result.errOut...)), Errors: messagesOf(result.err),
 	})
 }
 
@@ -144,6 +148,9 @@ func (a *Action) check() error {
 		return fmt.Errorf("%q is not the name of a namespace", a.Namespace)
 	case len(a.Reason) > maxReasonBytes || !utf8.ValidString(a.Reason):
 		return fmt.Errorf("the reason must have at most %d bytes", maxReasonBytes)
+	case cmdutil.Escape(a.Reason) != a.Reason || strings.ContainsAny(a.Reason, "\n\t"):
+		// A user copies the command with the reason into a terminal, which obeys control characters also within quotes.
+		return errors.New("the reason must be one line without control characters")
 	}
 	return nil
 }

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -164,7 +166,14 @@ func TestAction_WhoMayWrite(t *testing.T) {
 		"another kind":          {body: `{"action":"pause","targets":["pod/a"]}`, status: http.StatusBadRequest},
 		"another namespace":     {body: `{"action":"pause","targets":["node/a"],"namespace":"--a"}`, status: http.StatusBadRequest},
 		"a deadline of nothing": {body: `{"action":"startMaintenance","targets":["a"],"deadline":"soon"}`, status: http.StatusBadRequest},
+		"the end of a paste":    {body: `{"action":"pause","targets":["node/a"],"reason":"\u001b[201~reboot"}`, status: http.StatusBadRequest},
+		"a second line":         {body: `{"action":"pause","targets":["node/a"],"reason":"a\nreboot"}`, status: http.StatusBadRequest},
+		"a hidden character":    {body: `{"action":"pause","targets":["node/a"],"reason":"\u202e"}`, status: http.StatusBadRequest},
 		"a dry run, misspelled": {path: "/api/actions?dryRun=server", body: valid, status: http.StatusBadRequest},
+		"a dry run of no value": {path: "/api/actions?dryRun", body: valid, status: http.StatusBadRequest},
+		"a dry run of kubectl":  {path: "/api/actions?dry-run=server", body: valid, status: http.StatusBadRequest},
+		"another case":          {path: "/api/actions?dryrun=true", body: valid, status: http.StatusBadRequest},
+		"no query":              {path: "/api/actions?dryRun=true;", body: valid, status: http.StatusBadRequest},
 		"another path":          {path: "/api/nodes/a", body: valid, status: http.StatusMethodNotAllowed},
 		"a file":                {path: "/index.html", body: valid, status: http.StatusMethodNotAllowed},
 	} {
@@ -266,6 +275,21 @@ func TestPlan_Refused(t *testing.T) {
 	}
 }
 
+// TestPlan_ManyWarnings: a manifest with thousands of objects of other kinds has a bounded number of warnings.
+func TestPlan_ManyWarnings(t *testing.T) {
+	s, _ := newWritingServer(t)
+	manifest := "{apiVersion: drover.dev/v1alpha1, kind: NodeGroup, metadata: {name: a}, spec: {nodes: {selector: {}}}}\n" +
+		strings.Repeat("---\n{apiVersion: v1, kind: A}\n", maxLines+500)
+	answer := post(s, "/api/plan", "application/yaml", manifest, nil)
+	var preview PlanPreview
+	if err := json.Unmarshal(answer.Body.Bytes(), &preview); err != nil || answer.Code != http.StatusOK {
+		t.Fatalf("status %d, %v: %.200s", answer.Code, err, answer.Body)
+	}
+	if len(preview.Warnings) != maxLines+1 || !strings.HasSuffix(preview.Warnings[maxLines], " more lines are left out") {
+		t.Errorf("%d warnings, the last is %q", len(preview.Warnings), preview.Warnings[len(preview.Warnings)-1])
+	}
+}
+
 // bomb returns a small text whose aliases are a billion values.
 func bomb() string {
 	text := "a: &a [x,x,x,x,x,x,x,x,x]\n"
@@ -281,13 +305,44 @@ func TestFlags(t *testing.T) {
 	command := NewCommand(o)
 	o.AddFlags(command.PersistentFlags())
 	if err := command.ParseFlags([]string{
-		"--context=prod", "--token=secret", "--as-group=a", "--as-group=b", "--protect-label=x/*", "-n", "ns", "--write", "--port=1",
+		"--context=prod", "--token=secret", "--client-key=k.pem", "--insecure-skip-tls-verify", "--as-group=a", "--as-group=b", "--protect-label=x/*",
+		"-n", "ns", "--write", "--port=1",
 	}); err != nil {
 		t.Fatal(err)
 	}
-	f := flagsOf(command, o.GivenNamespace())
+	f := flagsOf(command, o)
 	got := f.commandText(append([]string{"plan"}, f.protect...), f.namespace)
-	if want := "kubectl drover plan '--protect-label=x/*' --as-group=a --as-group=b --context=prod --namespace=ns"; got != want {
+	want := "kubectl drover plan '--protect-label=x/*' --as-group=a --as-group=b --client-key=k.pem --context=prod --insecure-skip-tls-verify=true " +
+		"--token=TOKEN --namespace=ns"
+	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+// TestFlags_Context: the commands that the page shows name the context of the page, which may be another one later.
+func TestFlags_Context(t *testing.T) {
+	kubeconfig := filepath.Join(t.TempDir(), "config")
+	const text = `{"apiVersion": "v1", "kind": "Config", "current-context": "prod eu", "contexts": [{"name": "prod eu", "context": {}}]}`
+	if err := os.WriteFile(kubeconfig, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for given, want := range map[string]string{
+		"":                "kubectl drover resume node/a --kubeconfig=" + kubeconfig + " '--context=prod eu'",
+		"--context=stage": "kubectl drover resume node/a --context=stage --kubeconfig=" + kubeconfig,
+	} {
+		o := cmdutil.NewOptions(genericiooptions.NewTestIOStreamsDiscard())
+		command := NewCommand(o)
+		o.AddFlags(command.PersistentFlags())
+		args := []string{"--kubeconfig=" + kubeconfig}
+		if given != "" {
+			args = append(args, given)
+		}
+		if err := command.ParseFlags(args); err != nil {
+			t.Fatal(err)
+		}
+		f := flagsOf(command, o)
+		if got := f.commandText([]string{"resume", "node/a"}, ""); got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -156,6 +157,28 @@ func TestStream_Progress(t *testing.T) {
 		}
 		return true
 	})
+}
+
+// TestStream_Omitted: a page is told how many activities are left out.
+func TestStream_Omitted(t *testing.T) {
+	var objects []client.Object
+	for i := range 1005 {
+		objects = append(objects, builder.NodeMaintenance(fmt.Sprint("m-", i), fmt.Sprint("n-", i)))
+	}
+	u := newFilledCluster(t, objects, time.Now())
+	stream := &stream{}
+	if text := toJSON(t, stream.progress(u.tracker).Items); !strings.Contains(text, `"omitted":5`) || !strings.HasPrefix(text, `{"full":true`) {
+		t.Errorf("the page gets %.100s ... %s", text, text[len(text)-100:])
+	}
+	gone := builder.NodeMaintenance("m-0", "n-0")
+	u.change(t, gone, true)
+	u.update(t.Context(), false)
+	if changes := stream.progress(u.tracker); changes.Items == nil || changes.Items.Omitted != 4 {
+		t.Errorf("after an end: %+v", changes.Items)
+	}
+	if changes := stream.progress(u.tracker); changes.Items != nil {
+		t.Errorf("without a change: %+v", changes.Items)
+	}
 }
 
 // notServed is the answer of an API server that does not know a resource.

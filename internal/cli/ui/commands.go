@@ -30,6 +30,8 @@ const (
 	maxCommands    = 2
 	commandTimeout = time.Minute
 	maxErrorText   = 8 << 10
+	// maxLines is how many lines of a command are shown.
+	maxLines = 1000
 )
 
 // commands are the commands of the command line that the page runs, by their names.
@@ -92,11 +94,18 @@ func readBody(w http.ResponseWriter, r *http.Request, mediaType string, most int
 	return body, true
 }
 
-// linesOf returns the lines of a text, each cut to a length.
+// linesOf returns the first lines of a text, each cut to a length.
 func linesOf(text []byte) []string {
-	lines := []string{}
+	lines, omitted := []string{}, 0
 	for line := range strings.Lines(string(text)) {
+		if len(lines) == maxLines {
+			omitted++
+			continue
+		}
 		lines = append(lines, model.Text(strings.TrimRight(line, "\n"), maxText))
+	}
+	if omitted > 0 {
+		lines = append(lines, fmt.Sprintf("%d more lines are left out", omitted))
 	}
 	return lines
 }
@@ -122,18 +131,29 @@ func messagesOf(err error) []string {
 
 // flags are the flags of kubectl drover ui that other commands have as well.
 type flags struct {
-	// cluster are those that choose the cluster and the user, without secrets, protect those of protected keys.
+	// cluster are those that choose the cluster and the user, with placeholders for secrets, protect those of protected keys.
 	cluster, protect []string
 	namespace        string
 }
 
-// clusterFlags are the names of the flags that choose the cluster and the user.
-var clusterFlags = []string{"kubeconfig", "context", "cluster", "user", "server", "as", "as-group", "as-uid"}
+// clusterFlags are the names of the flags that choose the cluster and the user, secretFlags those among them whose values are secrets.
+var (
+	clusterFlags = []string{
+		"kubeconfig", "context", "cluster", "user", "server", "as", "as-group", "as-uid", "as-user-extra", "certificate-authority", "client-certificate",
+		"client-key", "insecure-skip-tls-verify", "tls-server-name",
+	}
+	secretFlags = []string{"token", "password"}
+)
 
-// flagsOf returns the flags that a user gave.
-func flagsOf(command *cobra.Command, namespace string) flags {
-	out := flags{namespace: namespace}
+// flagsOf returns the flags that a user gave. The context is among them in any case: the kubeconfig may name another one by the time that a user runs
+// a command which the page has shown.
+func flagsOf(command *cobra.Command, o *cmdutil.Options) flags {
+	out := flags{namespace: o.GivenNamespace()}
 	command.Flags().Visit(func(flag *pflag.Flag) {
+		if slices.Contains(secretFlags, flag.Name) {
+			out.cluster = append(out.cluster, "--"+flag.Name+"="+strings.ToUpper(flag.Name))
+			return
+		}
 		values := []string{flag.Value.String()}
 		if list, ok := flag.Value.(pflag.SliceValue); ok {
 			values = list.GetSlice()
@@ -148,6 +168,10 @@ func flagsOf(command *cobra.Command, namespace string) flags {
 			}
 		}
 	})
+	// The client has been made from the same kubeconfig, so that it can be read.
+	if raw, err := o.Config.ToRawKubeConfigLoader().RawConfig(); err == nil && raw.CurrentContext != "" && !command.Flags().Changed("context") {
+		out.cluster = append(out.cluster, "--context="+raw.CurrentContext)
+	}
 	return out
 }
 

@@ -79,8 +79,9 @@ func newFakeClient(objects []client.Object) client.WithWatch { return fakeBuilde
 func fakeBuilder(objects []client.Object) *fake.ClientBuilder {
 	builder := fake.NewClientBuilder().WithScheme(cmdutil.Scheme).WithRESTMapper(cmdutil.Mapper()).WithObjects(objects...).WithReturnManagedFields()
 	for field, of := range map[string]func(*corev1.Event) string{
-		"involvedObject.kind": func(e *corev1.Event) string { return e.InvolvedObject.Kind },
-		"involvedObject.name": func(e *corev1.Event) string { return e.InvolvedObject.Name },
+		"involvedObject.kind":      func(e *corev1.Event) string { return e.InvolvedObject.Kind },
+		"involvedObject.name":      func(e *corev1.Event) string { return e.InvolvedObject.Name },
+		"involvedObject.namespace": func(e *corev1.Event) string { return e.InvolvedObject.Namespace },
 	} {
 		builder.WithIndex(&corev1.Event{}, field, func(object client.Object) []string {
 			if event, ok := object.(*corev1.Event); ok {

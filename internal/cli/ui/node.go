@@ -33,7 +33,7 @@ const (
 	maxValue   = 2048
 	maxEntries = 2000
 	maxPods    = 500
-	// maxSubjects is of how many objects events are read.
+	// maxSubjects is of how many objects events are read. The time line has as many Machines and as many NodeMaintenances.
 	maxSubjects = 5
 )
 
@@ -164,11 +164,13 @@ func (u *cluster) readNode(ctx context.Context, name string, around *model.Objec
 	return read
 }
 
-// eventsOf returns the events of an object.
+// eventsOf returns the events of an object. The namespace of the object is a part of the selector: in a namespace of their own, users can write
+// events that name any Node, and would fill the list with them.
 func (u *cluster) eventsOf(ctx context.Context, of corev1.ObjectReference) ([]corev1.Event, error) {
 	var events corev1.EventList
-	err := u.client.List(ctx, &events, client.Limit(maxEvents), client.InNamespace(of.Namespace),
-		client.MatchingFields{"involvedObject.kind": of.Kind, "involvedObject.name": of.Name})
+	err := u.client.List(ctx, &events, client.Limit(maxEvents), client.InNamespace(of.Namespace), client.MatchingFields{
+		"involvedObject.kind": of.Kind, "involvedObject.name": of.Name, "involvedObject.namespace": of.Namespace,
+	})
 	return events.Items, err
 }
 
@@ -201,7 +203,7 @@ func (u *cluster) explain(ctx context.Context, node *corev1.Node, around *model.
 		Groups: around.Groups, Nodes: []*corev1.Node{node}, Sets: around.Sets, Machines: around.Machines, NoSets: around.NoSets,
 	}
 	for _, machine := range around.Machines {
-		for _, c := range machine.Status.Conditions {
+		for _, c := range machine.Status.Conditions[:min(len(machine.Status.Conditions), maxConditions-len(page.MachineConditions))] {
 			page.MachineConditions = append(page.MachineConditions, condition(string(c.Type), string(c.Status), c.Reason, c.Message, c.LastTransitionTime))
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"mime"
 	"net"
 	"net/http"
 	"path"
@@ -61,6 +60,10 @@ func newServer(cluster *cluster, address, token string) *server {
 	_, port, _ := net.SplitHostPort(address)
 	for _, name := range []string{"127.0.0.1", "localhost"} {
 		host := net.JoinHostPort(name, port)
+		if port == "80" {
+			// A browser leaves the port of HTTP out.
+			host = name
+		}
 		s.hosts[host], s.origins["http://"+host] = true, true
 	}
 	s.routes.HandleFunc("GET /", s.serveFile)
@@ -152,9 +155,14 @@ func (s *server) handleDocument(name string, of func(context.Context) any) {
 }
 
 func writeJSON(w http.ResponseWriter, value any) {
+	text, err := json.Marshal(value)
+	if err != nil {
+		http.Error(w, model.Text("rendering the document: "+err.Error(), maxText), http.StatusInternalServerError)
+		return
+	}
 	w.Header().Set("Content-Type", "application/json")
 	// If the client is gone, the error has no reader.
-	_ = json.NewEncoder(w).Encode(value)
+	_, _ = w.Write(append(text, '\n'))
 }
 
 // serveNode serves the document of a node.
@@ -201,12 +209,19 @@ func (s *server) serveFile(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(found.content)
 }
 
+// mediaTypes are those of the files of the page. Those that this computer has for an extension can be others, and the browser refuses a script that
+// is text/plain.
+var mediaTypes = map[string]string{
+	".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml",
+	".txt": "text/plain; charset=utf-8",
+}
+
 // filesOf returns the files of the page with their headers.
 func filesOf(contents map[string][]byte) map[string]file {
 	files := make(map[string]file, len(contents))
 	for name, content := range contents {
 		sum := sha256.Sum256(content)
-		files[name] = file{content: content, mediaType: mime.TypeByExtension(path.Ext(name)), tag: `"` + hex.EncodeToString(sum[:8]) + `"`}
+		files[name] = file{content: content, mediaType: mediaTypes[path.Ext(name)], tag: `"` + hex.EncodeToString(sum[:8]) + `"`}
 	}
 	return files
 }

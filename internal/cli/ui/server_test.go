@@ -1,12 +1,18 @@
 package ui
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
+	"mime"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,9 +22,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/drover-io/drover/internal/apitest/builder"
 	"github.com/drover-io/drover/internal/cli/cmdutil"
 	"github.com/drover-io/drover/internal/cli/maintenance"
 	"github.com/drover-io/drover/internal/cli/status"
+	"github.com/drover-io/drover/internal/cli/ui/model"
 	"github.com/drover-io/drover/internal/cli/upgrade"
 	"github.com/drover-io/drover/internal/ownership"
 )
@@ -145,6 +153,39 @@ func TestServer_Files(t *testing.T) {
 	}
 }
 
+// TestServer_MediaTypes: the types of the files do not depend on the computer, whose own for scripts may be one that the browser refuses.
+func TestServer_MediaTypes(t *testing.T) {
+	before := mime.TypeByExtension(".js")
+	if err := mime.AddExtensionType(".js", "text/plain"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := mime.AddExtensionType(".js", before); err != nil {
+			t.Error(err)
+		}
+	})
+	files := filesOf(assets())
+	if got := files["app.js"].mediaType; !strings.HasPrefix(got, "text/javascript") {
+		t.Errorf("the script is %q", got)
+	}
+	for name, file := range files {
+		if file.mediaType == "" {
+			t.Errorf("%s has no type", name)
+		}
+	}
+}
+
+// TestServer_PortOfHTTP: a browser leaves port 80 out of the host and the origin.
+func TestServer_PortOfHTTP(t *testing.T) {
+	s := newServer(newTestServer(t, interceptor.Funcs{}).cluster, "127.0.0.1:80", testToken)
+	r := request(http.MethodGet, "/api/fleet", map[string]string{"Origin": "http://127.0.0.1"})
+	r.Host = "127.0.0.1"
+	answer := httptest.NewRecorder()
+	if s.ServeHTTP(answer, r); answer.Code != http.StatusOK {
+		t.Errorf("status %d: %s", answer.Code, answer.Body)
+	}
+}
+
 // TestServer_SameDocuments: the documents that the command line has as well are the same.
 func TestServer_SameDocuments(t *testing.T) {
 	s := newTestServer(t, interceptor.Funcs{}, newFleet(t, 60, time.Now())...)
@@ -182,4 +223,54 @@ func fieldsOf(t *testing.T, text []byte) (fields map[string]any) {
 		t.Fatalf("%v: %s", err, text)
 	}
 	return fields
+}
+
+// TestServer_SlowReader: a connection that sends requests and does not read the answers ends. A stream lives longer than that.
+func TestServer_SlowReader(t *testing.T) {
+	s := newTestServer(t, interceptor.Funcs{})
+	server := newHTTPServer(s)
+	if server.WriteTimeout <= commandTimeout {
+		t.Fatalf("an answer may take %s, a command %s", server.WriteTimeout, commandTimeout)
+	}
+	listening := httptest.NewUnstartedServer(s)
+	listening.Config = server
+	server.WriteTimeout = 200 * time.Millisecond
+	host := listening.Listener.Addr().String()
+	s.hosts[host] = true
+	listening.Start()
+	t.Cleanup(listening.Close)
+	t.Cleanup(s.close)
+	connection, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := connection.SetDeadline(time.Now().Add(30 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	// The writes end with an error when the server has closed the connection.
+	text := []byte("GET / HTTP/1.1\r\nHost: " + host + "\r\n\r\n")
+	for err = nil; err == nil; {
+		_, err = connection.Write(text)
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Error("the connection is kept")
+	}
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, listening.URL+"/api/stream", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+testToken)
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close() //nolint:errcheck // the stream has been read
+	time.Sleep(2 * server.WriteTimeout)
+	if err := s.cluster.client.Create(t.Context(), builder.Node("late")); err != nil {
+		t.Fatal(err)
+	}
+	scanner := bufio.NewScanner(answer.Body)
+	until(&events{t, scanner}, "fleet", func(changes model.Changes[model.Cell]) bool {
+		return slices.ContainsFunc(changes.Set, func(cell model.Cell) bool { return cell.Name == "late" })
+	})
 }

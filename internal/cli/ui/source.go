@@ -1,7 +1,6 @@
 package ui
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,7 +20,6 @@ import (
 
 	"github.com/drover-io/drover/internal/cli/cmdutil"
 	"github.com/drover-io/drover/internal/cli/ui/model"
-	"github.com/drover-io/drover/internal/undecodable"
 )
 
 // Availability says whether the page has the objects of a kind.
@@ -79,8 +77,6 @@ type source struct {
 	namespaces   []string
 	availability Availability
 	message      string
-	// problem is why the first of the objects that cannot be decoded cannot.
-	problem error
 	// read is the size of the objects in the pages of the list that is being read. cut reports that its last pages were left out.
 	read int
 	cut  bool
@@ -114,7 +110,7 @@ func (s *source) run(ctx context.Context) {
 }
 
 // The delays before a kind is read again. A kind that is not served, or that the user may not read, changes seldom; a server that does not answer is
-// back soon. A watch that ends at once, such as one with an object that cannot be decoded, would have all objects listed over and over.
+// back soon. A watch that ends at once would have all objects listed over and over.
 const (
 	minDelay       = 500 * time.Millisecond
 	maxDelay       = time.Minute
@@ -183,10 +179,9 @@ func (s *source) list(ctx context.Context, options metav1.ListOptions) (runtime.
 
 // bound trims the objects of a page. If they do not fit into the store, the list ends.
 func (s *source) bound(list client.ObjectList, isFirst bool) error {
-	size, problem := 0, error(nil)
+	size := 0
 	err := meta.EachListItem(list, func(item runtime.Object) error {
 		if object, ok := item.(client.Object); ok {
-			problem = cmp.Or(problem, undecodable.Check(object))
 			s.store.trim(object)
 			size += sizeOf(object)
 		}
@@ -198,10 +193,9 @@ func (s *source) bound(list client.ObjectList, isFirst bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if isFirst {
-		s.read, s.cut, s.problem = 0, false, nil
+		s.read, s.cut = 0, false
 	}
 	s.read += size
-	s.problem = cmp.Or(s.problem, problem)
 	if s.read > s.store.most && list.GetContinue() != "" {
 		list.SetContinue("")
 		s.cut = true
@@ -265,11 +259,12 @@ const maxText = 1024
 // status returns whether the page has the objects.
 func (s *source) status() SourceStatus {
 	count, full := s.store.count()
+	problem := s.store.problem()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	message := s.message
-	if message == "" && s.problem != nil {
-		message = model.Text(s.problem.Error(), maxText)
+	if message == "" && problem != nil {
+		message = model.Text(problem.Error(), maxText)
 	}
 	return SourceStatus{
 		Resource: s.resource, Availability: s.availability, Message: message, Objects: count, Incomplete: full || s.cut, Namespace: s.namespaces[0],

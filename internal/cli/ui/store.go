@@ -3,6 +3,7 @@ package ui
 import (
 	"cmp"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -10,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-io/drover/internal/undecodable"
 )
 
 // store keeps the objects of a kind that a watch brings, up to a size. It is a ReflectorStore of client-go. Objects that it has returned are never
@@ -27,6 +30,8 @@ type store struct {
 	size    int
 	// full reports that an object was left out.
 	full bool
+	// problems are why objects cannot be decoded.
+	problems map[types.NamespacedName]error
 }
 
 // change is an object that has changed; a nil object is gone.
@@ -41,7 +46,7 @@ type stored struct {
 }
 
 func newStore(most int, trim func(client.Object), changed func([]change)) *store {
-	return &store{most: most, trim: trim, changed: changed, objects: map[types.NamespacedName]stored{}}
+	return &store{most: most, trim: trim, changed: changed, objects: map[types.NamespacedName]stored{}, problems: map[types.NamespacedName]error{}}
 }
 
 // Add keeps an object.
@@ -76,6 +81,7 @@ func (s *store) Replace(list []any, _ string) error {
 	s.mu.Lock()
 	before := s.objects
 	s.objects, s.size, s.full = make(map[types.NamespacedName]stored, len(list)), 0, false
+	clear(s.problems)
 	for _, object := range list {
 		changes = append(changes, s.set(object, before)...)
 	}
@@ -102,6 +108,7 @@ func (s *store) report(changes []change) {
 func (s *store) drop(key types.NamespacedName) {
 	s.size -= s.objects[key].size
 	delete(s.objects, key)
+	delete(s.problems, key)
 }
 
 // set keeps an object, if there is space for it, and returns how what the page reads has changed.
@@ -124,6 +131,9 @@ func (s *store) set(object any, before map[types.NamespacedName]stored) []change
 		return []change{{key: key}}
 	}
 	s.objects[key], s.size = stored{known, size}, s.size+size
+	if problem := undecodable.Check(known); problem != nil {
+		s.problems[key] = problem
+	}
 	if isSame {
 		return nil
 	}
@@ -135,6 +145,18 @@ func (s *store) count() (count int, full bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.objects), s.full
+}
+
+// problem returns why one of the objects cannot be decoded, the first by name; nil if all can be.
+func (s *store) problem() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.problems) == 0 {
+		return nil
+	}
+	return s.problems[slices.MinFunc(slices.Collect(maps.Keys(s.problems)), func(a, b types.NamespacedName) int {
+		return strings.Compare(a.String(), b.String())
+	})]
 }
 
 // all returns the objects of a store, by namespace and name.

@@ -5,9 +5,11 @@ import (
 	"strings"
 	"testing"
 
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/drover-io/drover/internal/apitest/builder"
+	"github.com/drover-io/drover/internal/undecodable"
 )
 
 func newTestStore(most int) (s *store, changes *int) {
@@ -71,5 +73,32 @@ func TestStore_Heartbeat(t *testing.T) {
 	}
 	if err := s.Delete(builder.Node("n")); err != nil || s.size != 0 || *changes != 3 {
 		t.Errorf("%d bytes and %d changes after the deletion (%v)", s.size, *changes, err)
+	}
+}
+
+// TestStore_Undecodable: an object that cannot be decoded is named as long as it cannot be.
+func TestStore_Undecodable(t *testing.T) {
+	s, _ := newTestStore(1 << 20)
+	set := func(replicas string) *machinev1beta1.MachineSet {
+		out := &machinev1beta1.MachineSet{}
+		if err := undecodable.Decode([]byte(`{"metadata":{"name":"s","namespace":"n"},"spec":{"replicas":`+replicas+`}}`), out); err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	for _, step := range []struct {
+		do  func() error
+		bad bool
+	}{
+		{func() error { return s.Add(set("1e9999")) }, true},
+		{func() error { return s.Update(set("2")) }, false},
+		{func() error { return s.Replace([]any{set("1e9999")}, "") }, true},
+		{func() error { return s.Replace(nil, "") }, false},
+		{func() error { return s.Add(set("1e9999")) }, true},
+		{func() error { return s.Delete(set("2")) }, false},
+	} {
+		if err := step.do(); err != nil || (s.problem() != nil) != step.bad {
+			t.Errorf("%v, %v, want one: %t", err, s.problem(), step.bad)
+		}
 	}
 }

@@ -59,22 +59,22 @@ type stream struct {
 	sent                             Cluster
 	opened                           bool
 	cells, waits, activities, budget uint64
-	omitted                          int
+	omitted, omittedActivities       int
 	calendar                         *model.Calendar
 }
 
-// waitChanges are the changes of the list of waits, with how many more there are.
-type waitChanges struct {
-	model.Changes[model.Wait]
+// listChanges are the changes of a list, with how many more values there are.
+type listChanges[T model.Item] struct {
+	model.Changes[T]
 
 	Omitted int `json:"omitted,omitempty"`
 }
 
 // progressChanges are the changes of the document of progress. What has not changed is left out.
 type progressChanges struct {
-	Items    *model.Changes[model.Activity] `json:"items,omitempty"`
-	Budgets  *model.Changes[model.Budget]   `json:"budgets,omitempty"`
-	Calendar *model.Calendar                `json:"calendar,omitempty"`
+	Items    *listChanges[model.Activity] `json:"items,omitempty"`
+	Budgets  *model.Changes[model.Budget] `json:"budgets,omitempty"`
+	Calendar *model.Calendar              `json:"calendar,omitempty"`
 }
 
 // send sends what has changed.
@@ -96,7 +96,7 @@ func (s *stream) send(u *cluster, document *Cluster) error {
 	if err == nil && document.Complete {
 		waits, version := u.tracker.Waits.Since(s.waits)
 		omitted := u.tracker.OmittedWaits()
-		err = add("waits", waitChanges{waits, omitted}, waits.Any() || omitted != s.omitted)
+		err = add("waits", listChanges[model.Wait]{waits, omitted}, waits.Any() || omitted != s.omitted)
 		s.waits, s.omitted = version, omitted
 	}
 	if err == nil && document.Complete {
@@ -112,8 +112,9 @@ func (s *stream) send(u *cluster, document *Cluster) error {
 // progress returns what has changed of the document of progress.
 func (s *stream) progress(tracker *model.Tracker) (out progressChanges) {
 	activities, version := tracker.Activities.Since(s.activities)
-	if s.activities = version; activities.Any() {
-		out.Items = &activities
+	omitted := tracker.OmittedActivities()
+	if s.activities = version; activities.Any() || omitted != s.omittedActivities {
+		s.omittedActivities, out.Items = omitted, &listChanges[model.Activity]{activities, omitted}
 	}
 	budgets, version := tracker.Budgets.Since(s.budget)
 	if s.budget = version; budgets.Any() {

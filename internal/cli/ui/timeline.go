@@ -60,10 +60,10 @@ func (u *cluster) timeline(read *nodeReads, around *model.Objects) []Moment {
 		isWarning := (c.Type == corev1.NodeReady) != (c.Status == corev1.ConditionTrue)
 		line = append(line, conditionMoment(node, string(c.Type), string(c.Status), c.Reason, c.Message, c.LastTransitionTime, isWarning))
 	}
-	for _, machine := range around.Machines {
+	for _, machine := range around.Machines[:min(len(around.Machines), maxSubjects)] {
 		line = append(line, machineMoments(machine)...)
 	}
-	for _, m := range around.Maintenances {
+	for _, m := range around.Maintenances[:min(len(around.Maintenances), maxSubjects)] {
 		line = append(line, maintenanceMoments(m)...)
 	}
 	line = append(line, upgradeMoments(read.node.Name, u.tracker.Runs())...)

@@ -66,6 +66,15 @@ func (o *options) namespaces() []string {
 	return []string{"", cmdutil.DefaultNamespace}
 }
 
+// newHTTPServer returns what serves a handler. Nobody keeps a connection by sending or reading slowly, for which one needs no token. A command has to
+// end before its answer is written, and streams extend their time with each event.
+func newHTTPServer(handler http.Handler) *http.Server {
+	return &http.Server{
+		Handler: handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: commandTimeout + time.Minute,
+		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10,
+	}
+}
+
 // shutdownTimeout is how long requests may take after an interrupt.
 const shutdownTimeout = time.Second
 
@@ -79,10 +88,8 @@ func (o *options) run(ctx context.Context, c client.WithWatch, _ []string) error
 	cluster.write = o.write
 	token := rand.Text()
 	handler := newServer(cluster, listener.Addr().String(), token)
-	handler.flags = flagsOf(o.command, o.GivenNamespace())
-	server := &http.Server{
-		Handler: handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10,
-	}
+	handler.flags = flagsOf(o.command, o.Options)
+	server := newHTTPServer(handler)
 	// The token is behind the #: a browser does not send it, and the page removes it from the address.
 	if _, err := fmt.Fprintf(o.Out, "Open http://%s/#token=%s\nPress Ctrl-C to end.\n", listener.Addr(), token); err != nil {
 		return errors.Join(err, listener.Close())

@@ -63,8 +63,5 @@ func isMember(assignment *members.Assignment, group *members.Group) bool {
 // setWindow sets whether disruptions may begin.
 func (d *GroupDisruption) setWindow(group *v1alpha1.NodeGroup, now time.Time) {
 	window := plan.WindowOf(group, now)
-	d.Open, d.Closed = !window.Closed, window.Message
-	if !window.Changes.IsZero() {
-		d.Changes = &window.Changes
-	}
+	d.Open, d.Closed, d.Changes = !window.Closed, window.Message, timeOf(window.Changes)
 }

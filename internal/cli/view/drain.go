@@ -113,7 +113,7 @@ func (d *Drain) selecting(pod *corev1.Pod) []*policyv1.PodDisruptionBudget {
 func (d *Drain) Status(now time.Time) (*DrainStatus, error) {
 	status, m, options := &DrainStatus{
 		TypeMeta: TypeMeta{APIVersion, "DrainStatus"}, Node: d.Node.Name, Unschedulable: d.Node.Spec.Unschedulable, Pods: []DrainPod{},
-		Evict: []string{}, Blocked: []BlockedGroup{}, Cordoned: orNone(d.cordoned()),
+		Evict: []string{}, Blocked: []BlockedGroup{}, Cordoned: timeOf(d.cordoned()),
 	}, d.Maintenance, drain.Options{}
 	if m != nil {
 		var err error
@@ -126,14 +126,14 @@ func (d *Drain) Status(now time.Time) (*DrainStatus, error) {
 		}
 	}
 	if status.Cordoned != nil && options.Deadline > 0 {
-		status.Deadline = new(status.Cordoned.Add(options.Deadline))
+		status.Deadline = timeOf(status.Cordoned.Add(options.Deadline))
 	}
 	// Only the operator observes attached volumes.
 	options.Volumes = false
 	report := d.decide(options, now)
 	status.Budgets, status.Total, status.Alone, status.MayReturn = d.budgets(&report), report.Total, alone(&report), report.MayReturn
 	for _, left := range report.Remaining {
-		status.Pods = append(status.Pods, DrainPod{left.Namespace, left.Name, left.Reason, left.Detail, orNone(left.Until)})
+		status.Pods = append(status.Pods, DrainPod{left.Namespace, left.Name, left.Reason, left.Detail, timeOf(left.Until)})
 	}
 	for _, group := range report.Groups() {
 		if group.Reason == drain.Evicting {

@@ -41,7 +41,7 @@ func managersOf(entries []metav1.ManagedFieldsEntry) managers {
 		}
 		m := manager{Manager{Name: entry.Manager, Operation: string(entry.Operation), Subresource: entry.Subresource}, set}
 		if entry.Time != nil {
-			m.Time = new(entry.Time.UTC())
+			m.Time = timeOf(entry.Time.Time)
 		}
 		found = append(found, m)
 	}

@@ -2,6 +2,8 @@
 // them from objects of the cluster with the operator's own decisions, and knows neither commands nor how they print.
 package view
 
+import "time"
+
 // APIVersion is the version of all documents. Fields are added to it, never changed or removed; neither are the names of kinds and values.
 const APIVersion = "kubectl.drover.dev/v1alpha1"
 
@@ -20,12 +22,14 @@ type VersionInfo struct {
 	OperatorVersion string `json:"operatorVersion,omitempty"`
 }
 
-// orNone returns nil for the zero value.
-func orNone[T comparable](value T) *T {
-	if value == *new(T) {
+// timeOf returns a time as documents have it. It returns nil for the zero value, and for a time that JSON cannot have: Kubernetes accepts
+// 9999-12-31T23:59:59-14:00, whose year in UTC is 10000.
+func timeOf(at time.Time) *time.Time {
+	at = at.UTC()
+	if at.IsZero() || at.Year() < 0 || at.Year() > 9999 {
 		return nil
 	}
-	return &value
+	return &at
 }
 
 // lookup returns the value of a key, nil if there is none.

@@ -63,6 +63,9 @@ func (t *Tracker) publishActivities() {
 	t.Activities.Replace(kept)
 }
 
+// OmittedActivities returns how many activities are left out of Activities.
+func (t *Tracker) OmittedActivities() int { return int(t.omittedActivities.Load()) }
+
 // compareActivities puts the worst first, and of those that are as bad the oldest.
 func compareActivities(a, b Activity) int {
 	return cmp.Or(slices.Index(activityStates, a.State)-slices.Index(activityStates, b.State), strings.Compare(a.Since, b.Since),
@@ -72,7 +75,7 @@ func compareActivities(a, b Activity) int {
 // Progress returns the document of what Drover does.
 func (t *Tracker) Progress() Progress {
 	out := Progress{
-		TypeMeta: view.TypeMeta{APIVersion: view.APIVersion, Kind: "Progress"}, Items: t.Activities.All(), Omitted: int(t.omittedActivities.Load()),
+		TypeMeta: view.TypeMeta{APIVersion: view.APIVersion, Kind: "Progress"}, Items: t.Activities.All(), Omitted: t.OmittedActivities(),
 		Budgets: t.Budgets.All(), Calendar: *t.Calendar(),
 	}
 	slices.SortFunc(out.Items, compareActivities)

@@ -106,14 +106,30 @@ func newComputation(
 			c.items[node.Name] = &survey.Items[i]
 		}
 	}
-	for _, machine := range objects.Machines {
-		if node := machineapi.NodeName(machine); node != "" {
-			c.machines[node] = machine
-		}
-	}
+	c.addMachines(objects)
 	c.addWork(objects)
 	c.addStopped(waits)
 	return c
+}
+
+// addMachines adds the Machine of each Node: of several that name the Node, the one that the Node names, so that no tenant's Machine takes its place.
+func (c *computation) addMachines(objects *Objects) {
+	named := map[string]string{}
+	for _, node := range objects.Nodes {
+		named[node.Name] = node.Annotations[plan.AnnotationMachine]
+	}
+	for _, machine := range objects.Machines {
+		node := machineapi.NodeName(machine)
+		if node != "" && (c.machines[node] == nil || named[node] == machine.Namespace+"/"+machine.Name) {
+			c.machines[node] = machine
+		}
+	}
+}
+
+// hasMachine reports whether a node has a Machine.
+func (c *computation) hasMachine(node, namespace, name string) bool {
+	machine := c.machines[node]
+	return machine != nil && machine.Namespace == namespace && machine.Name == name
 }
 
 // addWork adds what works on nodes.
@@ -129,7 +145,7 @@ func (c *computation) addWork(objects *Objects) {
 		}
 	}
 	for _, lease := range objects.Leases {
-		if node, found := strings.CutPrefix(lease.Name, leasePrefix); found && leaseExpiry(lease).After(c.now) {
+		if node, found := strings.CutPrefix(lease.Name, leasePrefix); found && isLeased(lease, c.now) {
 			c.leases[node] = lease
 		}
 	}
@@ -139,7 +155,7 @@ func (c *computation) addWork(objects *Objects) {
 func (c *computation) addStopped(waits []Wait) {
 	for i := range waits {
 		switch wait := &waits[i]; {
-		case wait.Urgency != Stopped:
+		case wait.Urgency != Stopped, wait.Kind == kindMachine && !c.hasMachine(wait.Node, wait.Namespace, wait.Name):
 		case wait.Node != "":
 			c.stopped[wait.Node] = wait
 		case wait.Kind == kindNodeGroup:
@@ -190,11 +206,11 @@ func zoneOf(node *corev1.Node) string {
 	return Text(cmp.Or(node.Labels[corev1.LabelTopologyZone], node.Labels[corev1.LabelFailureDomainBetaZone]), maxName)
 }
 
-// setOf returns the name of the MachineSet that controls a Machine; empty for none.
+// setOf returns the name of the MachineSet that controls a Machine; empty for none. The API server accepts any text in an owner reference.
 func setOf(machine *machinev1beta1.Machine) string {
 	for _, owner := range machine.OwnerReferences {
 		if owner.Kind == kindMachineSet && owner.Controller != nil && *owner.Controller {
-			return owner.Name
+			return Text(owner.Name, maxName)
 		}
 	}
 	return ""

@@ -28,7 +28,7 @@ func NewLease(lease *coordinationv1.Lease, now time.Time) *Lease {
 	purpose, expiry := nodelease.PurposeOf(lease), leaseExpiry(lease)
 	out := &Lease{
 		Holder: Text(nodelease.HolderOf(lease), maxName), Capability: Text(purpose.Capability, maxReason), Object: Text(purpose.Object, maxName),
-		Expires: stamp(expiry), Valid: expiry.After(now),
+		Expires: stamp(expiry), Valid: isLeased(lease, now),
 	}
 	if lease.Spec.AcquireTime != nil {
 		out.Acquired = stamp(lease.Spec.AcquireTime.Time)
@@ -43,6 +43,15 @@ func leaseExpiry(lease *coordinationv1.Lease) time.Time {
 		return time.Time{}
 	}
 	return spec.RenewTime.Add(time.Duration(*spec.LeaseDurationSeconds) * time.Second)
+}
+
+// clockSkew is how far the clock of this computer may be behind those of the cluster.
+const clockSkew = 5 * time.Minute
+
+// isLeased reports whether a lease is valid for the operator, which takes over a lease whose renewal is in the future.
+func isLeased(lease *coordinationv1.Lease, now time.Time) bool {
+	holder := nodelease.HolderOf(lease)
+	return holder != "" && (nodelease.IsValid(lease, holder, now) || nodelease.IsValid(lease, holder, now.Add(clockSkew)))
 }
 
 // leased returns the state of a node with a valid lease. Drover's own leases say what they are for.

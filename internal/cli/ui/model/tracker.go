@@ -107,6 +107,8 @@ type dirty struct {
 	machines map[Ref]bool
 	refs     map[Ref]bool
 	sets     map[types.NamespacedName]bool
+	// owners are the UIDs of changed MachineSets, by namespace.
+	owners map[string]map[types.UID]bool
 	// waits are new ones, and goneWaits the IDs of those that there were before of the same objects.
 	waits     []Wait
 	goneWaits []string
@@ -115,6 +117,7 @@ type dirty struct {
 func newDirty() *dirty {
 	return &dirty{
 		nodes: map[string]bool{}, groups: map[string]bool{}, machines: map[Ref]bool{}, refs: map[Ref]bool{}, sets: map[types.NamespacedName]bool{},
+		owners: map[string]map[types.UID]bool{},
 	}
 }
 
@@ -253,9 +256,13 @@ func (t *Tracker) concern(ref Ref, before, after client.Object, d *dirty) {
 	}
 }
 
-// concernSet notes the Machines that belong or may belong to a MachineSet.
+// concernSet notes a MachineSet whose Machines have to be decided about.
 func (t *Tracker) concernSet(ref Ref, before, after client.Object, d *dirty) {
-	uids := map[types.UID]bool{"": true}
+	uids := d.owners[ref.Namespace]
+	if uids == nil {
+		uids = map[types.UID]bool{"": true}
+		d.owners[ref.Namespace] = uids
+	}
 	for _, set := range []client.Object{before, after} {
 		if set != nil {
 			uids[set.GetUID()] = true
@@ -265,11 +272,6 @@ func (t *Tracker) concernSet(ref Ref, before, after client.Object, d *dirty) {
 	delete(t.declarations, ref.NamespacedName)
 	if set, ok := after.(*machinev1beta1.MachineSet); ok {
 		t.declarations[ref.NamespacedName] = plan.DeclarationOf(set)
-	}
-	for machine, object := range t.byResource[ResourceMachines] {
-		if machine.Namespace == ref.Namespace && uids[machineapi.ControllerUID(object)] {
-			d.machines[machine] = true
-		}
 	}
 }
 
@@ -286,6 +288,7 @@ func (t *Tracker) widen(d *dirty) {
 		t.widenToAll(d)
 		return
 	}
+	t.widenToOwned(d)
 	for machine := range d.machines {
 		for _, node := range t.nodesOf[machine] {
 			d.nodes[node] = true
@@ -296,6 +299,18 @@ func (t *Tracker) widen(d *dirty) {
 			if ref.Resource == ResourceMachines {
 				d.machines[ref] = true
 			}
+		}
+	}
+}
+
+// widenToOwned makes the Machines dirty that belong or may belong to changed MachineSets. One pass serves all of them: a tenant can create thousands.
+func (t *Tracker) widenToOwned(d *dirty) {
+	if len(d.owners) == 0 {
+		return
+	}
+	for machine, object := range t.byResource[ResourceMachines] {
+		if uids := d.owners[machine.Namespace]; uids != nil && uids[machineapi.ControllerUID(object)] {
+			d.machines[machine] = true
 		}
 	}
 }
@@ -344,6 +359,9 @@ func (t *Tracker) count(d *dirty, items []plan.Item) {
 			t.sums[of.set] = &view.Summary{}
 		}
 		t.sums[of.set].Add(&of.count, times)
+		if *t.sums[of.set] == (view.Summary{}) {
+			delete(t.sums, of.set)
+		}
 		d.sets[of.set] = true
 	}
 	for machine := range d.machines {

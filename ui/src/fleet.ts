@@ -49,6 +49,12 @@ const none: Record<Grouping, string> = {
   none: "All nodes",
 };
 
+// groupingOf returns by what nodes are grouped: by MachineSet where there are no NodeGroups.
+export function groupingOf(cells: readonly Cell[], wanted: Grouping): Grouping {
+  const sets = wanted === "nodeGroup" && cells.some((cell) => cell.machineSet) && !cells.some((cell) => cell.nodeGroup);
+  return sets ? "machineSet" : wanted;
+}
+
 // groupsOf returns the groups of nodes, those without a group last. Nodes keep their order.
 export function groupsOf(cells: readonly Cell[], grouping: Grouping): Group[] {
   const groups = new Map<string, Group>();

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { countsOf, groupsOf, matching, worstFirst } from "../src/fleet";
+import { countsOf, groupingOf, groupsOf, matching, worstFirst } from "../src/fleet";
 import type { Cell } from "../src/types";
 
 const cell = (name: string, rest: Partial<Cell> = {}): Cell => ({ name, state: "InSync", ...rest });
@@ -26,6 +26,16 @@ describe("matching", () => {
     ["tostring:web hasownproperty:x", false],
   ])("%s: %s", (query, want) => {
     expect(matching([node], query)).toEqual(want ? [node] : []);
+  });
+});
+
+describe("groupingOf", () => {
+  const [plain, inSet, inGroup] = [cell("a"), cell("b", { machineSet: "set" }), cell("c", { machineSet: "set", nodeGroup: "web" })];
+  it("is MachineSet where there are MachineSets and no NodeGroups", () => {
+    expect(groupingOf([plain, inSet], "nodeGroup")).toBe("machineSet");
+    expect(groupingOf([plain, inSet, inGroup], "nodeGroup")).toBe("nodeGroup");
+    expect(groupingOf([plain], "nodeGroup")).toBe("nodeGroup");
+    expect(groupingOf([inSet], "zone")).toBe("zone");
   });
 });
 

@@ -2,7 +2,7 @@ import { useMemo, useState } from "preact/hooks";
 
 import type { Session } from "../api";
 import { Age, Empty, Link, Reason, Search, StateMark, StateName, Toggle, UrgencyName, type Go } from "../components";
-import { countsOf, groupsOf, matching, worstFirst } from "../fleet";
+import { countsOf, groupingOf, groupsOf, matching, worstFirst } from "../fleet";
 import { Grid } from "../grid";
 import { home, toggle, type Grouping, type Route } from "../route";
 import { states } from "../states";
@@ -26,7 +26,8 @@ export function FleetView({ session, route, go, now, theme }: { session: Session
     () => (route.states.length === 0 ? found : found.filter((cell) => route.states.includes(cell.state))),
     [found, route.states.join()],
   );
-  const groups = useMemo(() => groupsOf(shown, route.group), [shown, route.group]);
+  const grouping = groupingOf(cells.values, route.group);
+  const groups = useMemo(() => groupsOf(shown, grouping), [shown, grouping]);
   const selected = route.selected === "" ? undefined : cells.get(route.selected);
   const [marks, setMarks] = useState<ReadonlySet<string>>(new Set());
   const mayWrite = !!session.cluster.write;
@@ -41,7 +42,7 @@ export function FleetView({ session, route, go, now, theme }: { session: Session
       <div class="toolbar">
         <label class="field">
           Group by{" "}
-          <select value={route.group} onChange={(event) => go({ group: event.currentTarget.value as Grouping }, true)}>
+          <select value={grouping} onChange={(event) => go({ group: event.currentTarget.value as Grouping }, true)}>
             {Object.entries(groupingNames).map(([value, name]) => (
               <option key={value} value={value}>
                 {name}

@@ -1,5 +1,5 @@
 import { render } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useState } from "preact/hooks";
 
 import { Session, takeToken } from "./api";
 import { Empty, Link } from "./components";
@@ -44,7 +44,8 @@ function App({ token }: { token: string }) {
     };
   }, []);
 
-  useEffect(() => {
+  // A key may come before the picture of the last change: the handler must know that change.
+  useLayoutEffect(() => {
     const onKey = (event: KeyboardEvent) => {
       // A dialog has its own keys.
       const inField = event.target instanceof HTMLElement && event.target.closest("input, select, textarea, dialog") !== null;

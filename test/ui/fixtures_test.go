@@ -72,7 +72,7 @@ func (f *fixture) register(ctx context.Context, name string) error {
 	return f.Client.Status().Patch(ctx, node, client.RawPatch(types.StrategicMergePatchType, text))
 }
 
-// cordon cordons a Node, as somebody else does.
+// cordon cordons a Node, as another writer does.
 func (f *fixture) cordon(ctx context.Context, name string) error {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	return f.Client.Patch(ctx, node, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"unschedulable":true}}`)))

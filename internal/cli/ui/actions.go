@@ -85,7 +85,7 @@ func (s *server) serveAction(w http.ResponseWriter, r *http.Request) {
 	err := decoder.Decode(&action)
 	dryRun := r.URL.RawQuery == dryRunQuery
 	if err == nil && !dryRun && r.URL.RawQuery != "" {
-		// Whoever asks for a dry run must not get a write, also with a parameter that is misspelled or cannot be parsed.
+		// A request for a dry run must not write, also with a parameter that is misspelled or cannot be parsed.
 		err = errors.New("the only parameter is " + dryRunQuery)
 	}
 	var args []string

@@ -159,7 +159,7 @@ func TestStream_Progress(t *testing.T) {
 	})
 }
 
-// TestStream_Omitted: a page is told how many activities are left out.
+// TestStream_Omitted: the stream has how many activities are left out.
 func TestStream_Omitted(t *testing.T) {
 	var objects []client.Object
 	for i := range 1005 {

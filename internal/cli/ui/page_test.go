@@ -64,7 +64,7 @@ var views = []struct{ name, query, text string }{
 	{"progress", "?view=progress&finished=yes", "Windows and freezes"},
 	{"plan", "?view=plan", "Manifest, in YAML or JSON"},
 	{"node", "?view=node&node=node-00005", "Who owns what"},
-	{"no such node", "?view=node&node=nobody", "cannot be shown"},
+	{"no such node", "?view=node&node=missing", "cannot be shown"},
 }
 
 func TestPage_Views(t *testing.T) {

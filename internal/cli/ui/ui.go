@@ -68,8 +68,8 @@ func (o *options) namespaces() []string {
 	return []string{"", cmdutil.DefaultNamespace}
 }
 
-// newHTTPServer returns what serves a handler. Nobody keeps a connection by sending or reading slowly, for which one needs no token. A command has to
-// end before its answer is written, and streams extend their time with each event.
+// newHTTPServer returns what serves a handler. Its times end connections that send or read slowly, which needs no token. A command has to end before
+// its answer is written, and streams extend their time with each event.
 func newHTTPServer(handler http.Handler) *http.Server {
 	return &http.Server{
 		Handler: handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: commandTimeout + time.Minute,

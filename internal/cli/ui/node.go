@@ -24,7 +24,7 @@ import (
 )
 
 // nodeTimeout is how long the API server may take for a node.
-const nodeTimeout = 10 * time.Second
+const nodeTimeout = 30 * time.Second
 
 // The bounds of the document of a node.
 const (

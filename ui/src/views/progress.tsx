@@ -2,7 +2,7 @@ import { useMemo, useState } from "preact/hooks";
 
 import type { Session } from "../api";
 import { Age, Bar, Empty, Link, Names, Search, Toggle, type Go } from "../components";
-import { activityStates, activityTypes, daysOf, isShown, partsOf, slotsOf, spansOf, wavesOf, type Span } from "../progress";
+import { activityStates, activityTypes, daysOf, isShown, openingOf, partsOf, slotsOf, spansOf, wavesOf, type Span } from "../progress";
 import { home, toggle, type Route } from "../route";
 import { moment, wait } from "../time";
 import type { Activity, Budget, Calendar } from "../types";
@@ -380,8 +380,11 @@ function CalendarStrip({ calendar, now }: { calendar: Calendar; now: number }) {
               <div class="calendar-name">
                 <span class="kind">{row.kind}</span> {objectOf(row)}
                 {row.error && <p class="attention">{row.error}</p>}
-                {freezes.some((span) => span.interval.reason) && (
-                  <Names names={[...new Set(freezes.flatMap((span) => (span.interval.reason ? [`freeze: ${span.interval.reason}`] : [])))]} what="freezes" />
+                {!row.error && <p class="quiet">{openingText(openingOf(row.open, now, row.until ?? to), now)}</p>}
+                {freezes.length > 0 && (
+                  <div class="quiet">
+                    <Names names={[...new Set(freezes.map((span) => `freeze ${rangeOf(span, now)}`))]} what="freezes" />
+                  </div>
                 )}
               </div>
               <div class="track" role="img" aria-label={sentence(open, freezes, now)}>
@@ -398,6 +401,15 @@ function CalendarStrip({ calendar, now }: { calendar: Calendar; now: number }) {
       {!!calendar.omitted && <p class="quiet">{calendar.omitted} more are left out.</p>}
     </section>
   );
+}
+
+// openingText says whether disruptions may begin now, and when that changes.
+function openingText({ open, changes }: { open: boolean; changes?: string }, now: number): string {
+  const when = changes === undefined ? "" : moment(changes, now);
+  if (open) {
+    return when === "" ? "open now" : `open now, until ${when}`;
+  }
+  return when === "" ? "closed now, and in these days" : `closed now, opens ${when}`;
 }
 
 function rangeOf({ interval }: Span, now: number): string {

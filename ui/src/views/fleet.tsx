@@ -49,7 +49,7 @@ export function FleetView({ session, route, go, now, theme }: { session: Session
             ))}
           </select>
         </label>
-        <Search value={route.query} label="Search nodes" hint="Search: name, zone:a, reason:drain" onInput={(query) => go({ query }, true)} />
+        <Search value={route.query} label="Search nodes" hint="Search: name, zone:a, is:notready" onInput={(query) => go({ query }, true)} />
         <div class="switch" role="group" aria-label="Show nodes as">
           <Toggle on={!route.list} onClick={() => go({ list: false }, true)}>Cells</Toggle>
           <Toggle on={route.list} onClick={() => go({ list: true }, true)}>List</Toggle>
@@ -124,6 +124,10 @@ function NoNodes({ session, go }: { session: Session; go: Go }) {
   if (session.cells.values.length > 0) {
     return (
       <Empty title="No node matches">
+        <p>
+          A node has to match each word. A word can name a field: <code>name:</code>, <code>group:</code>, <code>set:</code>, <code>machine:</code>,{" "}
+          <code>zone:</code>, <code>version:</code>, <code>reason:</code>, <code>is:notready</code>, <code>is:controlplane</code>.
+        </p>
         <button type="button" class="button" onClick={() => go({ query: "", states: [] }, true)}>
           Clear search and filters
         </button>

@@ -200,7 +200,10 @@ function NodeList({ cells, route, go, now, marked, onMark }: {
               <td>
                 <StateName state={cell.state} />
               </td>
-              <td>{cell.reason !== cell.state && cell.reason}</td>
+              <td class="why-cell" title={cell.message}>
+                {cell.reason === cell.state ? cell.message : cell.reason}
+                {cell.notReady && cell.state !== "Unhealthy" && <span class="reason">not Ready</span>}
+              </td>
               <td>{cell.since && <Age since={cell.since} now={now} />}</td>
               <td>{cell.nodeGroup}</td>
               <td>{cell.machineSet}</td>

@@ -6,6 +6,7 @@ import { activityStates, activityTypes, daysOf, isShown, openingOf, partsOf, slo
 import { home, toggle, type Route } from "../route";
 import { moment, wait } from "../time";
 import type { Activity, Budget, Calendar } from "../types";
+import { more, quantity } from "../words";
 import { ActionButton } from "./action";
 
 // pageLength is how many of a list are shown at first, and how many more with each click. It is short: the budgets and the calendar follow.
@@ -70,7 +71,7 @@ export function ProgressView({ session, route, go, now }: Props) {
 function More({ length, of, onMore }: { length: number; of: number; onMore: (length: number) => void }) {
   return of > length ? (
     <button type="button" class="button" onClick={() => onMore(length + pageLength)}>
-      Show {Math.min(pageLength, of - length)} more of {of - length}
+      {more(pageLength, of - length)}
     </button>
   ) : null;
 }
@@ -232,7 +233,7 @@ function UpgradeNodes({ nodes, go, now }: { nodes: NonNullable<NonNullable<Activ
   const [length, setLength] = useState(pageLength);
   return (
     <details open={open} onToggle={(event) => setOpen(event.currentTarget.open)}>
-      <summary>{nodes.length} nodes</summary>
+      <summary>{quantity(nodes.length, "node")}</summary>
       {open && (
         <ul class="members">
           {nodes.slice(0, length).map((node) => (

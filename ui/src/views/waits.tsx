@@ -6,6 +6,7 @@ import { home, toggle, type Route } from "../route";
 import { urgencies } from "../states";
 import type { Wait } from "../types";
 import { groupsOf, isShown, whyOf, type WaitGroup } from "../waits";
+import { more, quantity } from "../words";
 
 // pageLength is how many waits are shown at first, and how many more with each click.
 const pageLength = 50;
@@ -38,7 +39,7 @@ export function WaitsView({ session, route, go, now }: { session: Session; route
         </div>
         <Search value={route.query} label="Search objects, nodes and messages" onInput={(query) => go({ query }, true)} />
         <span class="count" role="status">
-          {shown.length === waits.values.length ? `${shown.length} waits` : `${shown.length} of ${waits.values.length} waits`}
+          {shown.length === waits.values.length ? quantity(shown.length, "wait") : `${shown.length} of ${quantity(waits.values.length, "wait")}`}
           {waits.omitted > 0 && `, ${waits.omitted} more are left out`}
         </span>
       </div>
@@ -178,7 +179,7 @@ function Together({ group, go, now }: { group: WaitGroup; go: Go; now: number })
       )}
       {open && waits.length > length && (
         <button type="button" class="button" onClick={() => setLength(length + pageLength)}>
-          Show {Math.min(pageLength, waits.length - length)} more of {waits.length - length}
+          {more(pageLength, waits.length - length)}
         </button>
       )}
       {open && first.runbook && (

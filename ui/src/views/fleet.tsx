@@ -88,6 +88,14 @@ export function FleetView({ session, route, go, now, theme }: { session: Session
           </button>
         </div>
       )}
+      {route.selected !== "" && !selected && session.cluster.complete && (
+        <p class="notice" role="status">
+          There is no node {route.selected}.{" "}
+          <button type="button" class="button small" onClick={() => go({ selected: "" }, true)}>
+            Close
+          </button>
+        </p>
+      )}
       <div class={selected ? "split has-panel" : "split"}>
         {shown.length === 0 ? (
           <NoNodes session={session} go={go} />

@@ -309,9 +309,16 @@ function BudgetItem({ budget, go, now }: { budget: Budget; go: Go; now: number }
           {budget.changes && ` Opens ${moment(budget.changes, now)}.`}
         </p>
       )}
+      {budget.others > 0 && (
+        <p class="advice">
+          <Link to={{ ...home, states: ["Unhealthy", "Disrupted"], list: true, query: `group:${budget.nodeGroup}` }} go={go}>
+            Nodes that are unhealthy or disrupted by others
+          </Link>
+        </p>
+      )}
       {budget.holders.length > 0 && (
         <details>
-          <summary>Which nodes</summary>
+          <summary>Nodes that Drover disrupts</summary>
           <ul class="members">
             {budget.holders.map((holder) => (
               <li key={holder.node + holder.capability}>

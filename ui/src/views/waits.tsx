@@ -22,7 +22,7 @@ export function WaitsView({ session, route, go, now }: { session: Session; route
     <div class="view waits">
       <div class="intro">
         <h1>Why not yet</h1>
-        <p class="quiet">Everything that waits or is blocked, the worst first, as the conditions of the objects say it.</p>
+        <p class="quiet">Everything that waits or is blocked, as the conditions of the objects say it: what needs a person first, and of that the oldest.</p>
       </div>
       <div class="toolbar">
         <div class="chips" role="group" aria-label="Urgency; choose some to filter">
@@ -148,7 +148,8 @@ function Together({ group, go, now }: { group: WaitGroup; go: Go; now: number })
         <div class="wait-head">
           <UrgencyName urgency={first.urgency} />
           <h2>
-            <span class="kind">{first.kind}</span> {waits.length} objects
+            <span class="kind">{first.kind}</span>{" "}
+            {waits.every((wait) => objectOf(wait) === objectOf(first)) ? `${objectOf(first)}, ${waits.length} nodes` : `${waits.length} objects`}
           </h2>
           <span class="since">
             <Age since={first.since} now={now} />

@@ -180,6 +180,11 @@ function Speed({ activity, now }: { activity: Activity; now: number }) {
           {activity.perHour < 10 ? activity.perHour.toFixed(1) : Math.round(activity.perHour)} {activity.unit} an hour
         </span>
       )}
+      {activity.state === "Running" && left === "" && (
+        <span class="quiet" title="Too little is done yet, or the status does not say since when">
+          expected end unknown
+        </span>
+      )}
       {activity.expectedEnd && left !== "" && (
         <span>
           expected end <time dateTime={activity.expectedEnd}>{moment(activity.expectedEnd, now)}</time>, in {left}

@@ -81,6 +81,7 @@ export function PlanView({ session, go }: { session: Session; go: Go }) {
         <label for="manifest">Manifest, in YAML or JSON: paste it, or drop a file here</label>
         <textarea
           id="manifest"
+          placeholder="kubectl get nodegroup NAME -o yaml prints what is applied now: change it, and paste it here"
           rows={14}
           spellcheck={false}
           autocomplete="off"

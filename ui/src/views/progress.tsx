@@ -311,7 +311,7 @@ function BudgetItem({ budget, go, now }: { budget: Budget; go: Go; now: number }
       {!budget.open && (
         <p class="why">
           <span class="reason">Closed</span> {budget.closed}
-          {budget.changes && ` Opens ${moment(budget.changes, now)}.`}
+          {budget.changes && `; opens ${moment(budget.changes, now)} in your time zone`}
         </p>
       )}
       {budget.others > 0 && (

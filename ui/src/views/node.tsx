@@ -225,8 +225,8 @@ function Ownership({ entries, now }: { entries: Entry[]; now: number }) {
                   {entry.key}
                 </th>
                 <td class="mono value">{entry.value ?? <span class="quiet">none</span>}</td>
-                <td>{ownerOf(entry)}</td>
-                <td>
+                <td class="line">{ownerOf(entry)}</td>
+                <td class="line">
                   {entry.managers?.[0]?.name}
                   {entry.managers?.[0]?.time && (
                     <span class="quiet" title="The Node says when a writer last changed one of its keys, not which">

@@ -134,7 +134,7 @@ var healthRules = []rule{
 
 var maintenanceRules = []rule{
 	{kindMaintenance, []string{"Blocked"}, Stopped, "DroverDrainBlocked",
-		"The page of the node names the Pods. If a budget holds them, ask their owner for another replica, or for a budget that lets one go."},
+		"If a budget holds the Pods, ask their owner for another replica, or for a budget that lets one go. The page of the node has the numbers."},
 	{kindMaintenance, []string{"PodsReturn"}, Stopped, "DroverDrainBlocked",
 		"Scale the owner of the Pods down, or take the toleration or the node's name out of its Pod template."},
 	{kindMaintenance, []string{"DeadlineExceeded", "RulesInvalid", "NodeNotFound", "AnotherNodeMaintenance", "RecordUnreadable", "UncordonedByOther",

@@ -8,7 +8,7 @@ import { home, toggle, type Grouping, type Route } from "../route";
 import { states } from "../states";
 import type { Cell } from "../types";
 import { whyOf } from "../waits";
-import { more, quantity } from "../words";
+import { more } from "../words";
 import { maxTargets, NodeActions } from "./action";
 
 const groupingNames: Record<Grouping, string> = {
@@ -61,7 +61,7 @@ export function FleetView({ session, route, go, now, theme }: { session: Session
           </button>
         )}
         <span class="count" role="status">
-          {shown.length === cells.values.length ? quantity(shown.length, "node") : `${shown.length} of ${quantity(cells.values.length, "node")}`}
+          {shown.length === cells.values.length ? `${shown.length} nodes` : `${shown.length} of ${cells.values.length} nodes`}
         </span>
       </div>
       <div class="legend" role="group" aria-label="States; choose some to filter">

@@ -105,7 +105,7 @@ function App({ token }: { token: string }) {
           <Link to={{ ...home, view: "waits" }} go={go} aria-current={route.view === "waits" ? "page" : undefined}>
             Why not yet
             {session.waits.values.length > 0 && (
-              <span class={stopped > 0 ? "badge bad" : "badge"}>
+              <span class={stopped > 0 ? "badge bad" : "badge"} title={stopped > 0 ? "need a person" : "wait"}>
                 {stopped > 0 ? stopped : session.waits.values.length}
                 <span class="visually-hidden">{stopped > 0 ? " need a person" : " wait"}</span>
               </span>
@@ -114,7 +114,7 @@ function App({ token }: { token: string }) {
           <Link to={{ ...home, view: "progress" }} go={go} aria-current={route.view === "progress" ? "page" : undefined}>
             Progress
             {running > 0 && (
-              <span class="badge">
+              <span class="badge" title="in progress">
                 {running}
                 <span class="visually-hidden"> in progress</span>
               </span>

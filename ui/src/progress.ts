@@ -125,6 +125,22 @@ export function spansOf(intervals: readonly Interval[], from: string, to: string
   });
 }
 
+// openingOf returns whether a time is in one of some intervals, and when that changes; no change if it is not before the end of the calendar.
+export function openingOf(open: readonly Interval[], now: number, to: string): { open: boolean; changes?: string } {
+  let changes: string | undefined;
+  for (const { from, to: end } of open) {
+    if (Date.parse(from) <= (changes === undefined ? now : Date.parse(changes)) && Date.parse(end) > now) {
+      changes = changes === undefined || Date.parse(end) > Date.parse(changes) ? end : changes;
+    } else if (changes === undefined && Date.parse(from) > now) {
+      return { open: false, changes: from };
+    }
+  }
+  if (changes === undefined) {
+    return { open: false };
+  }
+  return Date.parse(changes) < Date.parse(to) ? { open: true, changes } : { open: true };
+}
+
 // daysOf returns the midnights of a strip, where the browser is.
 export function daysOf(from: string, to: string): { left: number; at: Date }[] {
   const [begin, end] = [Date.parse(from), Date.parse(to)];

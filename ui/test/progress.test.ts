@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { byUrgency, daysOf, isShown, partsOf, slotsOf, spansOf, wavesOf } from "../src/progress";
+import { byUrgency, daysOf, isShown, openingOf, partsOf, slotsOf, spansOf, wavesOf } from "../src/progress";
 import { home } from "../src/route";
 import { moment, wait } from "../src/time";
 import type { Activity, Budget } from "../src/types";
@@ -54,6 +54,20 @@ describe("wavesOf", () => {
   });
   it("has none for one wave, and for too many", () => {
     expect([wavesOf(activity("a", { wave: 1, waves: 1 })), wavesOf(activity("a", { wave: 1, waves: 5000 }))]).toEqual([[], []]);
+  });
+});
+
+describe("openingOf", () => {
+  const at = (hour: number) => new Date(Date.UTC(2026, 0, 1, hour)).toISOString();
+  const open = [{ from: at(2), to: at(4) }, { from: at(4), to: at(6) }, { from: at(8), to: at(10) }];
+  it.each([
+    ["before", 1, { open: false, changes: at(2) }],
+    ["in two that follow each other", 3, { open: true, changes: at(6) }],
+    ["between", 7, { open: false, changes: at(8) }],
+    ["in the last one, up to the end of the calendar", 9, { open: true }],
+    ["after", 10, { open: false }],
+  ])("%s", (_, hour, want) => {
+    expect(openingOf(open, Date.parse(at(hour)), at(10))).toEqual(want);
   });
 });
 

@@ -155,7 +155,7 @@ function ActionDialog({ session, action, targets, namespace, onClose }: Props & 
         {done ? (
           <Outcome answer={done} title={done.result?.errors.length === 0 ? actions[action].done : "Not everything was done"} />
         ) : isChecked ? (
-          <Outcome answer={checked} title="The API server has checked this and would write it" />
+          <Outcome answer={checked} title="The API server has checked this. The command would print:" />
         ) : (
           <p role="status">The API server checks…</p>
         )}

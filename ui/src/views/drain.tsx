@@ -3,6 +3,7 @@ import { useState } from "preact/hooks";
 import { Age, Names } from "../components";
 import { wait } from "../time";
 import type { DrainStatus } from "../types";
+import { more } from "../words";
 
 // pageLength is how many Pods are shown at first, and how many more with each click.
 const pageLength = 50;
@@ -72,7 +73,7 @@ export function Drain({ drain, showsMessage, now }: { drain: DrainStatus; showsM
       )}
       {drain.pods.length > length && (
         <button type="button" class="button" onClick={() => setLength(length + pageLength)}>
-          Show {Math.min(pageLength, drain.pods.length - length)} more of {drain.pods.length - length}
+          {more(pageLength, drain.pods.length - length)}
         </button>
       )}
       {drain.pods.length === 0 && drain.total > 0 && <p class="quiet">No Pod keeps the node from draining.</p>}

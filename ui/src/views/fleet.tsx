@@ -8,6 +8,7 @@ import { home, toggle, type Grouping, type Route } from "../route";
 import { states } from "../states";
 import type { Cell } from "../types";
 import { whyOf } from "../waits";
+import { more } from "../words";
 import { maxTargets, NodeActions } from "./action";
 
 const groupingNames: Record<Grouping, string> = {
@@ -50,7 +51,7 @@ export function FleetView({ session, route, go, now, theme }: { session: Session
             ))}
           </select>
         </label>
-        <Search value={route.query} label="Search nodes" hint="Search: name, zone:a, reason:drain" onInput={(query) => go({ query }, true)} />
+        <Search value={route.query} label="Search nodes" hint="Search: name, zone:a, is:notready" onInput={(query) => go({ query }, true)} />
         <div class="switch" role="group" aria-label="Show nodes as">
           <Toggle on={!route.list} onClick={() => go({ list: false }, true)}>Cells</Toggle>
           <Toggle on={route.list} onClick={() => go({ list: true }, true)}>List</Toggle>
@@ -87,6 +88,14 @@ export function FleetView({ session, route, go, now, theme }: { session: Session
             Clear
           </button>
         </div>
+      )}
+      {route.selected !== "" && !selected && session.cluster.complete && (
+        <p class="notice" role="status">
+          There is no node {route.selected}.{" "}
+          <button type="button" class="button small" onClick={() => go({ selected: "" }, true)}>
+            Close
+          </button>
+        </p>
       )}
       <div class={selected ? "split has-panel" : "split"}>
         {shown.length === 0 ? (
@@ -125,6 +134,10 @@ function NoNodes({ session, go }: { session: Session; go: Go }) {
   if (session.cells.values.length > 0) {
     return (
       <Empty title="No node matches">
+        <p>
+          A node has to match each word. A word can name a field: <code>name:</code>, <code>group:</code>, <code>set:</code>, <code>machine:</code>,{" "}
+          <code>zone:</code>, <code>version:</code>, <code>reason:</code>, <code>is:notready</code>, <code>is:controlplane</code>.
+        </p>
         <button type="button" class="button" onClick={() => go({ query: "", states: [] }, true)}>
           Clear search and filters
         </button>
@@ -197,7 +210,10 @@ function NodeList({ cells, route, go, now, marked, onMark }: {
               <td>
                 <StateName state={cell.state} />
               </td>
-              <td>{cell.reason !== cell.state && cell.reason}</td>
+              <td class="why-cell" title={cell.message}>
+                {cell.reason === cell.state ? cell.message : cell.reason}
+                {cell.notReady && cell.state !== "Unhealthy" && <span class="reason">not Ready</span>}
+              </td>
               <td>{cell.since && <Age since={cell.since} now={now} />}</td>
               <td>{cell.nodeGroup}</td>
               <td>{cell.machineSet}</td>
@@ -209,7 +225,7 @@ function NodeList({ cells, route, go, now, marked, onMark }: {
       </table>
       {sorted.length > length && (
         <button type="button" class="button" onClick={() => setLength(length + pageLength)}>
-          Show {Math.min(pageLength, sorted.length - length)} more of {sorted.length - length}
+          {more(pageLength, sorted.length - length)}
         </button>
       )}
     </div>

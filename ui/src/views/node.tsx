@@ -119,7 +119,7 @@ export function NodeView({ session, route, go, now }: { session: Session; route:
       </section>
       {shown.drain && <Drain drain={shown.drain} showsMessage={!isTold(shown.drain.message)} now={now} />}
       <Timeline moments={shown.timeline} now={now} />
-      <Ownership entries={explanation.entries} />
+      <Ownership entries={explanation.entries} now={now} />
       <Conditions title="Conditions of the Node" conditions={shown.conditions} now={now} />
       {shown.machineConditions && <Conditions title="Conditions of the Machine" conditions={shown.machineConditions} now={now} />}
     </div>
@@ -179,7 +179,7 @@ function isDrovers(entry: Entry): boolean {
   return !["Other", "None"].includes(entry.owner) || entry.standing !== "Undeclared";
 }
 
-function Ownership({ entries }: { entries: Entry[] }) {
+function Ownership({ entries, now }: { entries: Entry[]; now: number }) {
   const [kinds, setKinds] = useState<string[]>([]);
   const [query, setQuery] = useState("");
   const [onlyDrover, setOnlyDrover] = useState(false);
@@ -225,8 +225,15 @@ function Ownership({ entries }: { entries: Entry[] }) {
                   {entry.key}
                 </th>
                 <td class="mono value">{entry.value ?? <span class="quiet">none</span>}</td>
-                <td>{ownerOf(entry)}</td>
-                <td>{entry.managers?.[0]?.name}</td>
+                <td class="line">{ownerOf(entry)}</td>
+                <td class="line">
+                  {entry.managers?.[0]?.name}
+                  {entry.managers?.[0]?.time && (
+                    <span class="quiet" title="The Node says when a writer last changed one of its keys, not which">
+                      , last write <Age since={entry.managers[0].time} now={now} /> ago
+                    </span>
+                  )}
+                </td>
                 <td class={["Conflict", "Differs", "Missing", "Leaving"].includes(entry.standing) ? "attention" : "quiet"}>
                   {standings[entry.standing] ?? entry.standing}
                   {entry.declared !== undefined && entry.declared !== entry.value && <span class="mono"> {entry.declared}</span>}

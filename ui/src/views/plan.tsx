@@ -4,6 +4,7 @@ import type { Session } from "../api";
 import { Empty, Link, Names, type Go } from "../components";
 import { home } from "../route";
 import type { MachineSetPlan, NodeGroupPlan, PlanGroup, PlanPreview, PlanProblem, PlanSummary, ReplacementPlan } from "../types";
+import { quantity } from "../words";
 
 // maxManifest is how long a manifest may be, in bytes.
 const maxManifest = 1 << 20;
@@ -80,6 +81,7 @@ export function PlanView({ session, go }: { session: Session; go: Go }) {
         <label for="manifest">Manifest, in YAML or JSON: paste it, or drop a file here</label>
         <textarea
           id="manifest"
+          placeholder="kubectl get nodegroup NAME -o yaml prints what is applied now: change it, and paste it here"
           rows={14}
           spellcheck={false}
           autocomplete="off"
@@ -171,7 +173,7 @@ const counted: [keyof PlanSummary, string][] = [
 function Summary({ summary }: { summary: PlanSummary }) {
   return (
     <p class="numbers">
-      <span>{summary.nodes} nodes</span>
+      <span>{quantity(summary.nodes, "node")}</span>
       {counted.map(([key, label]) =>
         summary[key] ? (
           <span key={key}>
@@ -313,7 +315,7 @@ function Groups({ groups, go }: { groups: PlanGroup[]; go: Go }) {
         <article class="plan-group" key={place}>
           <div class="wait-head">
             <span class="reason">{group.reason ? `${group.state}: ${group.reason}` : group.state}</span>
-            <b>{group.nodes.length === 1 ? "1 node" : `${group.nodes.length} nodes`}</b>
+            <b>{quantity(group.nodes.length, "node")}</b>
             {group.nodes.length === 1 ? (
               <Link to={{ ...home, view: "node", node: group.nodes[0]! }} go={go}>
                 {group.nodes[0]}

@@ -2,10 +2,11 @@ import { useMemo, useState } from "preact/hooks";
 
 import type { Session } from "../api";
 import { Age, Bar, Empty, Link, Names, Search, Toggle, type Go } from "../components";
-import { activityStates, activityTypes, daysOf, isShown, partsOf, slotsOf, spansOf, wavesOf, type Span } from "../progress";
+import { activityStates, activityTypes, daysOf, isShown, openingOf, partsOf, slotsOf, spansOf, wavesOf, type Span } from "../progress";
 import { home, toggle, type Route } from "../route";
 import { moment, wait } from "../time";
 import type { Activity, Budget, Calendar } from "../types";
+import { more, quantity } from "../words";
 import { ActionButton } from "./action";
 
 // pageLength is how many of a list are shown at first, and how many more with each click. It is short: the budgets and the calendar follow.
@@ -70,7 +71,7 @@ export function ProgressView({ session, route, go, now }: Props) {
 function More({ length, of, onMore }: { length: number; of: number; onMore: (length: number) => void }) {
   return of > length ? (
     <button type="button" class="button" onClick={() => onMore(length + pageLength)}>
-      Show {Math.min(pageLength, of - length)} more of {of - length}
+      {more(pageLength, of - length)}
     </button>
   ) : null;
 }
@@ -179,6 +180,11 @@ function Speed({ activity, now }: { activity: Activity; now: number }) {
           {activity.perHour < 10 ? activity.perHour.toFixed(1) : Math.round(activity.perHour)} {activity.unit} an hour
         </span>
       )}
+      {activity.state === "Running" && left === "" && (
+        <span class="quiet" title="Too little is done yet, or the status does not say since when">
+          expected end unknown
+        </span>
+      )}
       {activity.expectedEnd && left !== "" && (
         <span>
           expected end <time dateTime={activity.expectedEnd}>{moment(activity.expectedEnd, now)}</time>, in {left}
@@ -232,7 +238,7 @@ function UpgradeNodes({ nodes, go, now }: { nodes: NonNullable<NonNullable<Activ
   const [length, setLength] = useState(pageLength);
   return (
     <details open={open} onToggle={(event) => setOpen(event.currentTarget.open)}>
-      <summary>{nodes.length} nodes</summary>
+      <summary>{quantity(nodes.length, "node")}</summary>
       {open && (
         <ul class="members">
           {nodes.slice(0, length).map((node) => (
@@ -305,12 +311,19 @@ function BudgetItem({ budget, go, now }: { budget: Budget; go: Go; now: number }
       {!budget.open && (
         <p class="why">
           <span class="reason">Closed</span> {budget.closed}
-          {budget.changes && ` Opens ${moment(budget.changes, now)}.`}
+          {budget.changes && `; opens ${moment(budget.changes, now)} in your time zone`}
+        </p>
+      )}
+      {budget.others > 0 && (
+        <p class="advice">
+          <Link to={{ ...home, states: ["Unhealthy", "Disrupted"], list: true, query: `group:${budget.nodeGroup}` }} go={go}>
+            Nodes that are unhealthy or disrupted by others
+          </Link>
         </p>
       )}
       {budget.holders.length > 0 && (
         <details>
-          <summary>Which nodes</summary>
+          <summary>Nodes that Drover disrupts</summary>
           <ul class="members">
             {budget.holders.map((holder) => (
               <li key={holder.node + holder.capability}>
@@ -380,8 +393,11 @@ function CalendarStrip({ calendar, now }: { calendar: Calendar; now: number }) {
               <div class="calendar-name">
                 <span class="kind">{row.kind}</span> {objectOf(row)}
                 {row.error && <p class="attention">{row.error}</p>}
-                {freezes.some((span) => span.interval.reason) && (
-                  <Names names={[...new Set(freezes.flatMap((span) => (span.interval.reason ? [`freeze: ${span.interval.reason}`] : [])))]} what="freezes" />
+                {!row.error && <p class="quiet">{openingText(openingOf(row.open, now, row.until ?? to), now)}</p>}
+                {freezes.length > 0 && (
+                  <div class="quiet">
+                    <Names names={[...new Set(freezes.map((span) => `freeze ${rangeOf(span, now)}`))]} what="freezes" />
+                  </div>
                 )}
               </div>
               <div class="track" role="img" aria-label={sentence(open, freezes, now)}>
@@ -398,6 +414,15 @@ function CalendarStrip({ calendar, now }: { calendar: Calendar; now: number }) {
       {!!calendar.omitted && <p class="quiet">{calendar.omitted} more are left out.</p>}
     </section>
   );
+}
+
+// openingText says whether disruptions may begin now, and when that changes.
+function openingText({ open, changes }: { open: boolean; changes?: string }, now: number): string {
+  const when = changes === undefined ? "" : moment(changes, now);
+  if (open) {
+    return when === "" ? "open now" : `open now, until ${when}`;
+  }
+  return when === "" ? "closed now, and in these days" : `closed now, opens ${when}`;
 }
 
 function rangeOf({ interval }: Span, now: number): string {

@@ -5,6 +5,7 @@ import { spansOf } from "../progress";
 import { toggle } from "../route";
 import { age, moment } from "../time";
 import type { Moment } from "../types";
+import { more } from "../words";
 
 // pageLength is how many moments are shown at first, and how many more with each click.
 const pageLength = 30;
@@ -47,7 +48,7 @@ export function Timeline({ moments, now }: { moments: Moment[]; now: number }) {
           </ol>
           {shown.length > length && (
             <button type="button" class="button" onClick={() => setLength(length + pageLength)}>
-              Show {Math.min(pageLength, shown.length - length)} more of {shown.length - length}
+              {more(pageLength, shown.length - length)}
             </button>
           )}
         </>

@@ -6,6 +6,7 @@ import { home, toggle, type Route } from "../route";
 import { urgencies } from "../states";
 import type { Wait } from "../types";
 import { groupsOf, isShown, whyOf, type WaitGroup } from "../waits";
+import { more, quantity } from "../words";
 
 // pageLength is how many waits are shown at first, and how many more with each click.
 const pageLength = 50;
@@ -21,7 +22,7 @@ export function WaitsView({ session, route, go, now }: { session: Session; route
     <div class="view waits">
       <div class="intro">
         <h1>Why not yet</h1>
-        <p class="quiet">Everything that waits or is blocked, the worst first, as the conditions of the objects say it.</p>
+        <p class="quiet">Everything that waits or is blocked, as the conditions of the objects say it: what needs a person first, and of that the oldest.</p>
       </div>
       <div class="toolbar">
         <div class="chips" role="group" aria-label="Urgency; choose some to filter">
@@ -38,7 +39,7 @@ export function WaitsView({ session, route, go, now }: { session: Session; route
         </div>
         <Search value={route.query} label="Search objects, nodes and messages" onInput={(query) => go({ query }, true)} />
         <span class="count" role="status">
-          {shown.length === waits.values.length ? `${shown.length} waits` : `${shown.length} of ${waits.values.length} waits`}
+          {shown.length === waits.values.length ? quantity(shown.length, "wait") : `${shown.length} of ${quantity(waits.values.length, "wait")}`}
           {waits.omitted > 0 && `, ${waits.omitted} more are left out`}
         </span>
       </div>
@@ -147,7 +148,8 @@ function Together({ group, go, now }: { group: WaitGroup; go: Go; now: number })
         <div class="wait-head">
           <UrgencyName urgency={first.urgency} />
           <h2>
-            <span class="kind">{first.kind}</span> {waits.length} objects
+            <span class="kind">{first.kind}</span>{" "}
+            {waits.every((wait) => objectOf(wait) === objectOf(first)) ? `${objectOf(first)}, ${waits.length} nodes` : `${waits.length} objects`}
           </h2>
           <span class="since">
             <Age since={first.since} now={now} />
@@ -178,7 +180,7 @@ function Together({ group, go, now }: { group: WaitGroup; go: Go; now: number })
       )}
       {open && waits.length > length && (
         <button type="button" class="button" onClick={() => setLength(length + pageLength)}>
-          Show {Math.min(pageLength, waits.length - length)} more of {waits.length - length}
+          {more(pageLength, waits.length - length)}
         </button>
       )}
       {open && first.runbook && (

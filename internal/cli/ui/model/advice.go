@@ -55,7 +55,7 @@ func rules() []rule {
 
 var groupRules = []rule{
 	{kindNodeGroup, []string{"NodesNotReady"}, Stopped, "DroverNodeGroupStopped",
-		"Find out whether the change makes nodes NotReady. Undo it with kubectl drover rollout undo, or bring the nodes back and resume."},
+		"Find out whether the change makes nodes NotReady. Undo it with kubectl drover rollout undo, or bring the nodes back and resume the roll-out."},
 	{kindNodeGroup, []string{"PodsPending"}, Stopped, "DroverNodeGroupStopped",
 		"The Pods fit no node with the change: undo it, or add nodes, then resume."},
 	{kindNodeGroup, []string{"NewMachineFailed"}, Stopped, "DroverNodeGroupStopped",
@@ -76,8 +76,9 @@ var groupRules = []rule{
 	{kindNodeGroup, []string{"WindowClosed", "Frozen"}, Waiting, "DroverNodeGroupDisruptionsWaiting",
 		"Wait until the window opens, or change windows and freezes."},
 	{kindNodeGroup, []string{"Pausing"}, Waiting, "DroverNodeGroupNotMoving", "Wait for the end of spec.rollout.pause."},
-	{kindNodeGroup, []string{"Suspended", "DryRun", "ReplacementPaused"}, Suspended, "DroverNodeGroupHeld",
-		"A user has stopped the group. Resume it to continue."},
+	{kindNodeGroup, []string{"Suspended"}, Suspended, "DroverNodeGroupHeld", "A user has stopped the group. Resume it to continue."},
+	{kindNodeGroup, []string{"ReplacementPaused"}, Suspended, "DroverNodeGroupHeld", "Remove the annotation that the message names to continue."},
+	{kindNodeGroup, []string{"DryRun"}, Suspended, "DroverNodeGroupHeld", "Nothing is written. Take spec.dryRun away to begin."},
 }
 
 var machineRules = []rule{
@@ -132,8 +133,10 @@ var healthRules = []rule{
 }
 
 var maintenanceRules = []rule{
-	{kindMaintenance, []string{"Blocked", "PodsReturn"}, Stopped, "DroverDrainBlocked",
-		"Run kubectl drover drain-status: it names the Pods and their budgets."},
+	{kindMaintenance, []string{"Blocked"}, Stopped, "DroverDrainBlocked",
+		"If a budget holds the Pods, ask their owner for another replica, or for a budget that lets one go. The page of the node has the numbers."},
+	{kindMaintenance, []string{"PodsReturn"}, Stopped, "DroverDrainBlocked",
+		"Scale the owner of the Pods down, or take the toleration or the node's name out of its Pod template."},
 	{kindMaintenance, []string{"DeadlineExceeded", "RulesInvalid", "NodeNotFound", "AnotherNodeMaintenance", "RecordUnreadable", "UncordonedByOther",
 		"ControlPlaneQuorumUnknown", "Denied", "Failed"}, Stopped, "DroverMaintenanceFailed", "Correct what the message names; Drover tries again."},
 	{kindMaintenance, []string{"LeaseNamespaceMissing", "Lost"}, Stopped, "DroverNodeLeaseFailing",
@@ -144,9 +147,10 @@ var maintenanceRules = []rule{
 	{kindMaintenance, []string{"ControlPlaneQuorum", "HeldForOtherWork"}, Waiting, "DroverDrainNotMoving",
 		"The message says what has to end first."},
 	{kindMaintenance, []string{"Draining", "VolumesAttached", "AwaitingLatePods", "NotStarted", "Running"}, Waiting, "DroverDrainNotMoving",
-		"The drain continues. Run kubectl drover drain-status to see what is left."},
+		"The drain continues. The page of the node has the Pods that are left."},
 	{kindMaintenance, []string{"NotObserved"}, Waiting, "DroverAbsent", "Check that Drover runs, with the capability maintenance."},
-	{kindMaintenance, []string{"Paused", "DryRun"}, Suspended, "", "A user has paused the maintenance. Resume it to continue."},
+	{kindMaintenance, []string{"Paused"}, Suspended, "", "A user has paused the maintenance. Remove the annotation drover.dev/paused to continue."},
+	{kindMaintenance, []string{"DryRun"}, Suspended, "", "Nothing is drained. Take spec.drain.dryRun away to begin."},
 }
 
 var upgradeRules = []rule{
@@ -154,7 +158,8 @@ var upgradeRules = []rule{
 	{kindRun, []string{"Invalid"}, Stopped, "DroverUpgradeInvalid", "Correct the run, as the message says."},
 	{kindRun, []string{"NodeFailed"}, Stopped, "DroverUpgradeNodesFailed", "Look at the Jobs of the node."},
 	{kindRun, []string{"Waiting", "Claimed"}, Waiting, "DroverUpgradeWaiting", "The message says what the run waits for."},
-	{kindRun, []string{"Suspended", "Aborted", "DryRun"}, Suspended, "", "A user has stopped the run. Resume it to continue."},
+	{kindRun, []string{"Suspended", "Aborted"}, Suspended, "", "A user has stopped the run. Resume it to continue."},
+	{kindRun, []string{"DryRun"}, Suspended, "", "Nothing is upgraded. Take spec.dryRun away to begin."},
 }
 
 // reasonKey identifies a reason of a kind.

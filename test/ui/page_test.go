@@ -209,7 +209,7 @@ func TestMachineAPI_Absent(t *testing.T) {
 		t.Fatal(err)
 	}
 	page := chromium.Open(t, plugin.ServePage(f.World, ""), browser.Options{})
-	page.UntilText("1 nodes")
+	untilCount(page, 1)
 	page.Until(`document.querySelector(".notices summary").innerText.includes("Not in this cluster: ")`)
 	page.Until(`document.querySelector(".notices summary").innerText.includes("machinesets")`)
 	page.Until(`document.querySelector(".legend").innerText.replace(/\s+/g, " ").includes("Unmanaged 1")`)

@@ -98,7 +98,7 @@ func fakeBuilder(objects []client.Object) *fake.ClientBuilder {
 	})
 }
 
-// churn cordons and uncordons so many nodes a second.
+// churn cordons and uncordons nodes, one after the other, so many times a second.
 func churn(ctx context.Context, t *testing.T, c client.Client, count, rate int) {
 	if rate == 0 {
 		return
@@ -112,7 +112,7 @@ func churn(ctx context.Context, t *testing.T, c client.Client, count, rate int) 
 		case <-ticker.C:
 		}
 		node := &corev1.Node{}
-		err := c.Get(ctx, client.ObjectKey{Name: nodeName(i * 7919 % count)}, node)
+		err := c.Get(ctx, client.ObjectKey{Name: nodeName(i / 2 * 7919 % count)}, node)
 		if err == nil {
 			node.Spec.Unschedulable = !node.Spec.Unschedulable
 			err = c.Update(ctx, node)

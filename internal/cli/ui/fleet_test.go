@@ -42,6 +42,7 @@ var pools = []struct {
 	{"web", 7, true, func(f *fleet, group *drover.NodeGroup) {
 		group.Status.Phase = drover.PhaseStopped
 		group.Status.Rollout = &drover.RolloutStatus{Wave: "3/4", StartTime: new(f.ago(2 * time.Hour)), WaveEndTime: new(f.ago(40 * time.Minute))}
+		group.Status.Rollout.Stopped, group.Status.Rollout.StopTime = "NodesNotReady", new(f.ago(25*time.Minute))
 		f.set(group, drover.ConditionProgressing, metav1.ConditionFalse, "RollingOut", 25*time.Minute, "the roll-out has stopped")
 		f.set(group, drover.ConditionBlocked, metav1.ConditionTrue, "NodesNotReady", 25*time.Minute,
 			"3 Nodes have become NotReady since the roll-out began, and spec.rollout.stopWhen.notReady is 3: node-00020, node-00040, node-00061")

@@ -229,7 +229,7 @@ func TestPage_Sizes(t *testing.T) {
 				page.UntilText("The cluster has no nodes")
 				return
 			}
-			page.UntilText(fmt.Sprintf("%d nodes", count))
+			page.Until(fmt.Sprintf(`document.querySelector(".count")?.textContent.startsWith("%d ")`, count))
 			page.Eval(`document.querySelector(".grid").scrollTop = 1e9`, nil)
 			page.Until(`document.querySelectorAll(".tile").length > 0`)
 			page.Eval(`document.querySelector("[role=listbox]").focus()`, nil)

@@ -62,7 +62,8 @@ export function FleetView({ session, route, go, now, theme }: { session: Session
           </button>
         )}
         <span class="count" role="status">
-          {shown.length === cells.values.length ? `${shown.length} nodes` : `${shown.length} of ${cells.values.length} nodes`}
+          {shown.length === cells.values.length ? shown.length : `${shown.length} of ${cells.values.length}`}{" "}
+          {cells.values.length === 1 ? "node" : "nodes"}
         </span>
       </div>
       <div class="legend" role="group" aria-label="States; choose some to filter">

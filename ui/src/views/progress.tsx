@@ -175,7 +175,7 @@ function Speed({ activity, now }: { activity: Activity; now: number }) {
   const left = wait(activity.expectedEnd, now);
   return (
     <>
-      {!!activity.perHour && activity.unit !== "percent" && (
+      {!!activity.perHour && activity.unit !== "percent" && activity.state !== "Stopped" && activity.state !== "Suspended" && (
         <span>
           {activity.perHour < 10 ? activity.perHour.toFixed(1) : Math.round(activity.perHour)} {activity.unit} an hour
         </span>

@@ -134,6 +134,11 @@ function Advice({ wait, go }: { wait: Wait; go: Go }) {
           Node {wait.node}
         </Link>
       )}
+      {wait.kind === "NodeGroup" && (
+        <Link to={{ ...home, view: "progress", query: wait.name }} go={go}>
+          Progress
+        </Link>
+      )}
     </p>
   );
 }

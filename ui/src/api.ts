@@ -1,4 +1,4 @@
-import { List } from "./list";
+import { LiveList } from "./livelist";
 import { tokenOf } from "./route";
 import { EventParser } from "./sse";
 import { byUrgency } from "./progress";
@@ -26,10 +26,10 @@ const delays = [500, 1000, 2000, 5000];
 
 // Session is what the page knows, kept up to date by one stream.
 export class Session {
-  readonly cells = new List<Cell>((cell) => cell.name, (a, b) => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0));
-  readonly waits = new List<Wait>((wait) => wait.id, worstFirst);
-  readonly activities = new List<Activity>((activity) => activity.id, byUrgency);
-  readonly budgets = new List<Budget>((budget) => budget.nodeGroup, (a, b) => a.nodeGroup.localeCompare(b.nodeGroup, "en", { numeric: true }));
+  readonly cells = new LiveList<Cell>((cell) => cell.name, (a, b) => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0));
+  readonly waits = new LiveList<Wait>((wait) => wait.id, worstFirst);
+  readonly activities = new LiveList<Activity>((activity) => activity.id, byUrgency);
+  readonly budgets = new LiveList<Budget>((budget) => budget.nodeGroup, (a, b) => a.nodeGroup.localeCompare(b.nodeGroup, "en", { numeric: true }));
   calendar: Calendar | undefined;
   cluster: Cluster = { ready: false, complete: false, sources: [] };
   connection: Connection = "connecting";

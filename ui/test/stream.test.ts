@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { List } from "../src/list";
+import { LiveList } from "../src/livelist";
 import { EventParser } from "../src/sse";
 
 describe("EventParser", () => {
@@ -28,17 +28,17 @@ describe("EventParser", () => {
   });
 });
 
-describe("List", () => {
+describe("LiveList", () => {
   interface Value {
     key: string;
     rank: number;
   }
   const newList = () => {
-    const list = new List<Value>((value) => value.key, (a, b) => a.rank - b.rank || (a.key < b.key ? -1 : a.key > b.key ? 1 : 0));
+    const list = new LiveList<Value>((value) => value.key, (a, b) => a.rank - b.rank || (a.key < b.key ? -1 : a.key > b.key ? 1 : 0));
     list.apply({ full: true, set: [{ key: "b", rank: 1 }, { key: "a", rank: 1 }] });
     return list;
   };
-  const keys = (list: List<Value>) => list.values.map((value) => value.key).join("");
+  const keys = (list: LiveList<Value>) => list.values.map((value) => value.key).join("");
   it("keeps an order", () => {
     const list = newList();
     expect(keys(list)).toBe("ab");

@@ -1,7 +1,7 @@
 import type { Changes } from "./types";
 
-// List is values that changes keep up to date, in an order. Each change makes another array.
-export class List<T> {
+// LiveList is values that changes keep up to date, in an order. Each change makes another array.
+export class LiveList<T> {
   values: readonly T[] = [];
   omitted = 0;
   private places = new Map<string, number>();

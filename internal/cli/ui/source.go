@@ -101,7 +101,10 @@ func (s *source) run(ctx context.Context) {
 		begun := time.Now()
 		// list and watch have reported the error.
 		_ = reflector.ListAndWatchWithContext(ctx)
-		wait = s.delay(wait, time.Since(begun))
+		if wait = s.delay(wait, time.Since(begun)); wait > minDelay && s.status().Availability == Live {
+			// An API server that starts answers lists before watches.
+			s.report(ctx, errWatchEnded)
+		}
 		select {
 		case <-ctx.Done():
 		case <-time.After(wait):
@@ -110,15 +113,16 @@ func (s *source) run(ctx context.Context) {
 }
 
 // The delays before a kind is read again. A kind that is not served, or that the user may not read, changes seldom; a server that does not answer is
-// back soon. A watch that ends at once would have all objects listed over and over.
+// back soon. Without a delay, a watch that ends at once would have all objects listed over and over.
 const (
 	minDelay       = 500 * time.Millisecond
-	maxDelay       = time.Minute
-	maxDelayFailed = 10 * time.Second
+	maxDelay       = 10 * time.Second
 	maxDelayDenied = 5 * time.Minute
 	// longRun is how long a kind has been read well for the delays to begin anew.
 	longRun = 2 * time.Minute
 )
+
+var errWatchEnded = errors.New("the API server has ended the watch")
 
 // delay returns how long to wait after a run of a length, and a delay before it.
 func (s *source) delay(before, run time.Duration) time.Duration {
@@ -129,8 +133,6 @@ func (s *source) delay(before, run time.Duration) time.Duration {
 	switch s.status().Availability {
 	case NotServed, Forbidden:
 		return min(max(next, 5*time.Second), maxDelayDenied)
-	case Failing:
-		return min(next, maxDelayFailed)
 	}
 	return min(next, maxDelay)
 }
@@ -157,10 +159,9 @@ func (plainListWatch) IsWatchListSemanticsUnSupported() bool { return true }
 
 // list returns a page of the objects. It ends the list when the store is full.
 func (s *source) list(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-	if options.ResourceVersion == "0" {
-		// An API server ignores the limit of a list from its watch cache.
-		options.ResourceVersion = ""
-	}
+	// An API server ignores the limit of a list from its watch cache. For any other version of a reflector it lists what was there then, from which it may
+	// no longer watch: https://kubernetes.io/docs/reference/using-api/api-concepts/#semantics-for-get-and-list.
+	options.ResourceVersion, options.ResourceVersionMatch = "", ""
 	list := s.newList()
 	err := s.client.List(ctx, list, s.listOptions(&options))
 	for apierrors.IsForbidden(err) && s.narrow() {

@@ -2,10 +2,13 @@ package ui
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -20,7 +23,7 @@ func TestSource_Delay(t *testing.T) {
 	}{
 		"not served":           {NotServed, 5 * time.Second, maxDelayDenied},
 		"forbidden":            {Forbidden, 5 * time.Second, maxDelayDenied},
-		"the server is gone":   {Failing, minDelay, maxDelayFailed},
+		"the server is gone":   {Failing, minDelay, maxDelay},
 		"a watch ends at once": {Live, minDelay, maxDelay},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -65,4 +68,32 @@ func TestSource_NotServed(t *testing.T) {
 	if len(asked) != 1 {
 		t.Errorf("the kind was asked for %d times", len(asked))
 	}
+}
+
+// TestSource_WatchEnds: the page does not say that it is live while the API server answers lists but ends watches, as one that starts does. It lists
+// what there is, and not what there was when it listed before.
+func TestSource_WatchEnds(t *testing.T) {
+	var watches atomic.Int32
+	s := newTestServer(t, interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+			of := (&client.ListOptions{}).ApplyOptions(options)
+			if of.Raw != nil && of.Raw.ResourceVersion+string(of.Raw.ResourceVersionMatch) != "" {
+				t.Errorf("%T is listed as of %q", list, of.Raw.ResourceVersion)
+			}
+			return c.List(ctx, list, options...)
+		},
+		Watch: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) (watch.Interface, error) {
+			if _, ok := list.(*corev1.NodeList); ok && watches.Add(1) <= 3 {
+				ended := watch.NewFake()
+				ended.Stop()
+				return ended, nil
+			}
+			return c.Watch(ctx, list, options...)
+		},
+	})
+	stream := openStream(t, s)
+	until(stream, "cluster", func(c Cluster) bool { return sourceOf(c, model.ResourceNodes).Availability == Failing })
+	until(stream, "cluster", func(c Cluster) bool {
+		return watches.Load() > 3 && sourceOf(c, model.ResourceNodes).Availability == Live
+	})
 }

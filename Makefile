@@ -185,17 +185,20 @@ generate: ## Write everything that is generated: CRDs, copies of others' CRDs, d
 ui: ## Check, test and build the page of kubectl drover ui, into internal/cli/ui/dist; needs npm.
 	@hack/ui.sh test build
 
+# The tests that serve or measure the page, with the flags of the other tests, so that they are compiled once.
+PAGE_TEST = CGO_ENABLED=0 go test -trimpath "-ldflags=-s -w" -vet=off -count=1 -v
+
 .PHONY: ui-demo
 ui-demo: ## Serve the page of kubectl drover ui with an invented fleet, until you press Ctrl-C (UI_NODES=5000).
-	DROVER_UI_DEMO=$(or $(UI_NODES),500) go test -count=1 -timeout 0 -v -run '^TestDemo$$' ./internal/cli/ui
+	DROVER_UI_DEMO=$(or $(UI_NODES),500) $(PAGE_TEST) -timeout 0 -run '^TestDemo$$' ./internal/cli/ui
 
 .PHONY: screenshots
 screenshots: ## Take the pictures of docs/ui.md from an invented fleet; needs Chromium (UI_NODES=20000).
-	DROVER_UI_PICTURES="$(CURDIR)/docs/images" go test -count=1 -v -run '^TestPictures$$' ./internal/cli/ui
+	DROVER_UI_PICTURES="$(CURDIR)/docs/images" $(PAGE_TEST) -run '^TestPictures$$' ./internal/cli/ui
 
 .PHONY: bench-ui
 bench-ui: ## Measure the page of kubectl drover ui in Chromium: first paint, frames, bytes and memory (UI_NODES=5000,20000).
-	DROVER_UI_BENCH="$${UI_NODES:-5000,20000}" go test -count=1 -timeout 30m -v -run '^TestPerformance$$' ./internal/cli/ui
+	DROVER_UI_BENCH="$${UI_NODES:-5000,20000}" $(PAGE_TEST) -timeout 30m -run '^TestPerformance$$' ./internal/cli/ui
 
 .PHONY: lint
 lint: ## Run golangci-lint over both modules.

@@ -168,7 +168,7 @@ export function Grid({ groups, selected, marked, theme, hint, onSelect, onOpen }
       <p class="readout" id="grid-help">
         {told
           ? describe(told, undefined)
-          : `A corner marks a node that is not Ready. Point at a cell, or use the arrow keys; Enter shows the node, and Enter again opens its page${hint && `; ${hint}`}.`}
+          : `A corner marks a node that is not Ready. Arrow keys move, Enter shows a node, and again its page${hint && `; ${hint}`}.`}
       </p>
     </div>
   );

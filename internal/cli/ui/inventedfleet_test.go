@@ -49,13 +49,13 @@ var pools = []struct {
 	}},
 	{"batch", 5, true, func(f *fleet, group *drover.NodeGroup) {
 		group.Status = drover.NodeGroupStatus{
-			Phase: drover.PhaseRolling, Unavailable: 9, Budget: new(int32(25)), Outdated: 40,
+			Phase: drover.PhaseRolling, Unavailable: 9, Budget: new(int32(24)), Outdated: 40,
 			Rollout: &drover.RolloutStatus{
 				Wave: "6/8", StartTime: new(f.ago(50 * time.Minute)), WaveEndTime: new(f.ago(9 * time.Minute)),
 			},
 		}
 		group.Spec.Disruption = &drover.Disruption{
-			MaxUnavailable: new(intstr.FromString("2%")), Windows: []drover.Window{
+			MaxUnavailable: new(intstr.FromString("16%")), Windows: []drover.Window{
 				{Schedule: "0 22 * * 1-5", Duration: metav1.Duration{Duration: 6 * time.Hour}, TimeZone: "Europe/Berlin"},
 				{Schedule: "0 0 * * 6", Duration: metav1.Duration{Duration: 48 * time.Hour}, TimeZone: "Europe/Berlin"},
 			},

@@ -49,7 +49,7 @@ func TestPictures(t *testing.T) {
 		{"ui-fleet", "?selected=node-00005", ".panel", browser.Options{}, nil},
 		{"ui-fleet-dark", "?group=zone", ".tile", browser.Options{Dark: true}, nil},
 		{"ui-waits", "?view=waits", ".wait", browser.Options{}, nil},
-		{"ui-progress", "?view=progress", ".activity", browser.Options{Width: 1440, Height: 1500}, nil},
+		{"ui-progress", "?view=progress&type=RollOut,Replacement", ".activity", browser.Options{Width: 1440, Height: 1600}, nil},
 		{"ui-node", "?view=node&node=node-00005", ".timeline", browser.Options{Width: 1440, Height: 1500}, nil},
 		{"ui-plan", "?view=plan", "#manifest", browser.Options{Width: 1440, Height: 1100}, func(page *browser.Page) {
 			page.Eval(`document.querySelector("#manifest").focus()`, nil)

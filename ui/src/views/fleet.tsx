@@ -109,7 +109,7 @@ export function FleetView({ session, route, go, now, theme }: { session: Session
             selected={route.selected}
             marked={marked}
             theme={theme}
-            hint={mayWrite ? "the space bar marks it for an action, and so does a click with Shift" : ""}
+            hint={mayWrite ? "space, or Shift and a click, marks it for an action" : ""}
             onSelect={(name, add) => (add && mayWrite ? mark(name) : go({ selected: name }, route.selected !== ""))}
             onOpen={open}
           />

@@ -98,7 +98,7 @@ func fakeBuilder(objects []client.Object) *fake.ClientBuilder {
 	})
 }
 
-// churn cordons and uncordons nodes, one after the other, so many times a second.
+// churn changes so many nodes a second: it cordons half of them, and uncordons those that it has cordoned a second before.
 func churn(ctx context.Context, t *testing.T, c client.Client, count, rate int) {
 	if rate == 0 {
 		return
@@ -111,10 +111,16 @@ func churn(ctx context.Context, t *testing.T, c client.Client, count, rate int) 
 			return
 		case <-ticker.C:
 		}
-		node := &corev1.Node{}
-		err := c.Get(ctx, client.ObjectKey{Name: nodeName(i / 2 * 7919 % count)}, node)
+		node, cordons, place := &corev1.Node{}, i%2 == 0, i/2
+		if !cordons {
+			place -= rate/2 + 1
+		}
+		if place < 0 {
+			continue
+		}
+		err := c.Get(ctx, client.ObjectKey{Name: nodeName(place * 7919 % count)}, node)
 		if err == nil {
-			node.Spec.Unschedulable = !node.Spec.Unschedulable
+			node.Spec.Unschedulable = cordons
 			err = c.Update(ctx, node)
 		}
 		if err != nil && ctx.Err() == nil {

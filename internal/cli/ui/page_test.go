@@ -145,6 +145,8 @@ func TestPage_Changes(t *testing.T) {
 	s := serve(t, nodes)
 	page := browser.Start(t).Open(t, s.at("?selected="+nodeName(7)), browser.Options{})
 	page.Until(`document.querySelector(".panel")?.textContent.includes("Unmanaged")`)
+	// All cells are drawn when the size of the window is known.
+	page.Until(`document.querySelector(".tile")?.style.width === document.querySelector(".grid").clientWidth + "px"`)
 	page.Eval(`(() => {
 		window.drawn = 0;
 		const put = CanvasRenderingContext2D.prototype.putImageData;

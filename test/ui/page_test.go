@@ -61,6 +61,32 @@ func (f *fixture) group(name string) *drover.NodeGroup {
 	return group
 }
 
+// TestViews_WaitsAndNode: a NodeGroup that a user has suspended is among what waits, and the page of its node says who owns the node's labels.
+func TestViews_WaitsAndNode(t *testing.T) {
+	f := newFixture(t, "viewed", 1)
+	shared.For(t, env).ReportAbout(t, f.name)
+	group := f.newGroup()
+	group.Spec.Suspend = true
+	f.create(group)
+	waits, node := f.open("?view=waits&q=viewed"), f.open("?view=node&node="+f.node(0))
+	waits.Until(`document.querySelector(".wait")?.innerText.includes("NodeGroup viewed")`)
+	waits.Until(`document.querySelector(".wait .urgency").innerText.includes("Paused")`)
+	waits.Until(`document.querySelector(".wait .reason").innerText === "Suspended"`)
+
+	row := func(key, owner string) string {
+		return fmt.Sprintf(`[...document.querySelectorAll("tr")].some((row) => row.innerText.includes(%q) && row.innerText.includes(%q))`, key, owner)
+	}
+	node.Until(`document.querySelector("h1").textContent === "viewed-00000"`)
+	node.Until(row(labelPool, "another writer"))
+	node.Until(`document.querySelector(".facts").innerText.includes("viewed")`)
+	node.UntilText("Time line")
+
+	harness.Update(f.World, f.group, f.name, func(group *drover.NodeGroup) { group.Spec.Suspend = false })
+	waits.Until(`!document.querySelector(".wait")`)
+	node.Eval("location.reload()", nil)
+	node.Until(row("example.com/tier", "NodeGroup viewed"))
+}
+
 // TestPlan_Manifest: a manifest is planned without being written, and what is wrong with it is said in the API server's words.
 func TestPlan_Manifest(t *testing.T) {
 	f := newFixture(t, "planned", 3)

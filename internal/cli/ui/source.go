@@ -159,8 +159,8 @@ func (plainListWatch) IsWatchListSemanticsUnSupported() bool { return true }
 
 // list returns a page of the objects. It ends the list when the store is full.
 func (s *source) list(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-	// An API server ignores the limit of a list from its watch cache. For any other version of a reflector it lists what was there then, from which it may
-	// no longer watch: https://kubernetes.io/docs/reference/using-api/api-concepts/#semantics-for-get-and-list.
+	// An API server ignores the limit of a list from its watch cache. For any other version of a reflector it lists what was there then, from which it
+	// may no longer watch: https://kubernetes.io/docs/reference/using-api/api-concepts/#semantics-for-get-and-list.
 	options.ResourceVersion, options.ResourceVersionMatch = "", ""
 	list := s.newList()
 	err := s.client.List(ctx, list, s.listOptions(&options))

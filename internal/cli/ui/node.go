@@ -160,7 +160,9 @@ func (u *cluster) readNode(ctx context.Context, name string, around *model.Objec
 		reads.Go(func() { read.events[i], errs[i] = u.eventsOf(ctx, subject) })
 	}
 	reads.Wait()
-	read.errEvents = errs[0]
+	if failed := slices.IndexFunc(errs, func(err error) bool { return err != nil }); failed >= 0 {
+		read.errEvents = errs[failed]
+	}
 	return read
 }
 
@@ -264,7 +266,7 @@ func (p *NodePage) addEvents(events []corev1.Event) {
 		last, count := lastOf(e)
 		p.Events = append(p.Events, Event{
 			Type: model.Text(e.Type, maxWord), Reason: model.Text(e.Reason, maxWord), Message: model.Text(e.Message, maxText),
-			Source: model.Text(cmp.Or(e.ReportingController, e.Source.Component), maxWord), Count: count, Last: last.UTC().Format(time.RFC3339),
+			Source: model.Text(cmp.Or(e.ReportingController, e.Source.Component), maxWord), Count: count, Last: model.Stamp(last),
 		})
 	}
 	slices.SortStableFunc(p.Events, func(a, b Event) int { return cmp.Compare(b.Last, a.Last) })
@@ -279,11 +281,8 @@ func lastOf(e *corev1.Event) (time.Time, int32) {
 }
 
 func condition(kind, status, reason, message string, since metav1.Time) Condition {
-	out := Condition{
+	return Condition{
 		Type: model.Text(kind, maxText), Status: model.Text(status, maxWord), Reason: model.Text(reason, maxText), Message: model.Text(message, maxText),
+		Since: model.Stamp(since.Time),
 	}
-	if !since.IsZero() {
-		out.Since = since.UTC().Format(time.RFC3339)
-	}
-	return out
 }

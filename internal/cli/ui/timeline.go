@@ -86,15 +86,7 @@ func (u *cluster) timeline(read *nodeReads, around *model.Objects) []Moment {
 }
 
 func moment(of MomentType, object, reason string, at time.Time) Moment {
-	return Moment{At: stampOf(at), Type: of, Object: model.Text(object, maxText), Reason: model.Text(reason, maxWord)}
-}
-
-// stampOf returns a time as documents have it; empty for none.
-func stampOf(at time.Time) string {
-	if at.IsZero() {
-		return ""
-	}
-	return at.UTC().Format(time.RFC3339)
+	return Moment{At: model.Stamp(at), Type: of, Object: model.Text(object, maxText), Reason: model.Text(reason, maxWord)}
 }
 
 func conditionMoment(object, kind, status, reason, message string, at metav1.Time, isWarning bool) Moment {
@@ -141,7 +133,7 @@ func upgradeMoments(node string, runs []*mutex.MutexRunConfig) (line []Moment) {
 			m := moment(MomentDisruption, "MutexRunConfig/"+run.Name, "Upgrade"+string(status.Phase), status.Started.Time)
 			m.Message, m.Continues = model.Text(status.Message, maxText), status.Finished == nil
 			if status.Finished != nil {
-				m.Until = stampOf(status.Finished.Time)
+				m.Until = model.Stamp(status.Finished.Time)
 			}
 			line = append(line, m)
 		}
@@ -172,7 +164,7 @@ func eventMoment(e *corev1.Event) Moment {
 	m.Warning, m.Message, m.Count = e.Type == corev1.EventTypeWarning, model.Text(e.Message, maxText), count
 	m.Source = model.Text(cmp.Or(e.ReportingController, e.Source.Component), maxWord)
 	if last.After(first) {
-		m.Until = stampOf(last)
+		m.Until = model.Stamp(last)
 	}
 	return m
 }

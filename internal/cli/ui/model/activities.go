@@ -151,7 +151,7 @@ func (a *Activity) setRolloutPace(rollout *drover.RolloutStatus, now time.Time) 
 	if again := rollout.MachineSetTime; again != nil && again.After(start) {
 		start = again.Time
 	}
-	a.Since = stamp(start)
+	a.Since = Stamp(start)
 	if finished := a.Wave - 1; finished > 0 && rollout.WaveEndTime != nil {
 		a.setPace(float64(finished)*float64(a.Total)/float64(a.Waves), rollout.WaveEndTime.Sub(start), now)
 	} else if a.Waves <= 1 {
@@ -181,7 +181,7 @@ func (a *Activity) setPace(done float64, in time.Duration, now time.Time) {
 	if a.State != ActivityRunning || rest <= 0 || hours > 24*365 {
 		return
 	}
-	a.ExpectedEnd = stamp(now.Add(time.Duration(hours * float64(time.Hour))).Truncate(time.Minute).Add(time.Minute))
+	a.ExpectedEnd = Stamp(now.Add(time.Duration(hours * float64(time.Hour))).Truncate(time.Minute).Add(time.Minute))
 }
 
 // replacement returns the replacement of a NodeGroup's outdated Machines, by its status; nil for none.
@@ -199,7 +199,7 @@ func (t *Tracker) replacement(group *drover.NodeGroup, now time.Time) []Activity
 		return []Activity{a}
 	}
 	since := progressing.LastTransitionTime.Time
-	a.Since = stamp(since)
+	a.Since = Stamp(since)
 	a.setPace(float64(t.createdSince(group.Name, since)), now.Sub(since), now)
 	return []Activity{a}
 }
@@ -251,7 +251,7 @@ func drainOf(m *medik8s.NodeMaintenance, now time.Time) Activity {
 	item.Node, item.Reason, item.WaitsFor = Text(item.Node, maxName), Text(item.Reason, maxMessage), Text(item.WaitsFor, maxMessage)
 	item.Status, item.Phase = Text(item.Status, maxReason), Text(item.Phase, maxReason)
 	a := newActivity(Drain, kindMaintenance, "nodemaintenances."+m.GetObjectKind().GroupVersionKind().Group, m)
-	a.Node, a.Message, a.Unit, a.Maintenance, a.Since = item.Node, item.WaitsFor, UnitPercent, &item, stamp(item.Created)
+	a.Node, a.Message, a.Unit, a.Maintenance, a.Since = item.Node, item.WaitsFor, UnitPercent, &item, Stamp(item.Created)
 	a.Total, a.Done = 100, min(max(item.Progress, 0), 100)
 	a.Waiting = a.Total - a.Done
 	switch {
@@ -296,7 +296,7 @@ func upgradeOf(run *mutex.MutexRunConfig, now time.Time) []Activity {
 	a.Message, a.Unit, a.Total, a.Done, a.Failed, a.Upgrade = item.Message, UnitNodes, item.Total, item.Done, item.Failed, &item
 	a.Waiting = max(0, a.Total-a.Done-a.Failed-underWay)
 	if item.Started != nil {
-		a.Since = stamp(item.Started.Time)
+		a.Since = Stamp(item.Started.Time)
 		a.setPace(float64(a.Done), now.Sub(item.Started.Time), now)
 	}
 	return []Activity{a}

@@ -69,14 +69,14 @@ func budgetOf(group *drover.NodeGroup, now time.Time) Budget {
 		r := &status.Reservations[i]
 		holding.Insert(r.Node)
 		b.Holders = append(b.Holders, Holder{
-			Node: Text(r.Node, maxName), Capability: string(r.Capability), Object: Text(r.Object, maxName), Since: stamp(r.Time.Time),
+			Node: Text(r.Node, maxName), Capability: string(r.Capability), Object: Text(r.Object, maxName), Since: Stamp(r.Time.Time),
 		})
 	}
 	b.Omitted = max(0, len(b.Holders)-maxHolders)
 	b.Holders = b.Holders[:len(b.Holders)-b.Omitted]
 	b.Others = max(0, status.Unavailable-int32(min(holding.Len(), int(status.Unavailable)))) //nolint:gosec // at most status.Unavailable
 	window := groupplan.WindowOf(group, now)
-	b.Open, b.Closed, b.Changes = !window.Closed, Text(window.Message, maxMessage), stamp(window.Changes)
+	b.Open, b.Closed, b.Changes = !window.Closed, Text(window.Message, maxMessage), Stamp(window.Changes)
 	return b
 }
 
@@ -90,7 +90,7 @@ func (t *Tracker) updateCalendar(d *dirty, now time.Time) {
 	from := now.UTC().Truncate(time.Hour)
 	to := from.AddDate(0, 0, calendarDays)
 	refs := maps.Clone(d.refs)
-	changed := t.Calendar().From != stamp(from)
+	changed := t.Calendar().From != Stamp(from)
 	if changed {
 		for _, resource := range []string{ResourceGroups, ResourceRuns} {
 			for ref := range t.byResource[resource] {
@@ -113,7 +113,7 @@ func (t *Tracker) updateCalendar(d *dirty, now time.Time) {
 	if !changed {
 		return
 	}
-	next := &Calendar{From: stamp(from), To: stamp(to), Rows: slices.AppendSeq([]CalendarRow{}, maps.Values(t.rows))}
+	next := &Calendar{From: Stamp(from), To: Stamp(to), Rows: slices.AppendSeq([]CalendarRow{}, maps.Values(t.rows))}
 	slices.SortFunc(next.Rows, func(a, b CalendarRow) int {
 		return cmp.Or(strings.Compare(b.Kind, a.Kind), strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
 	})
@@ -151,10 +151,10 @@ func rowOf(object client.Object, from, to time.Time) *CalendarRow {
 	}
 	open, until := calendar.Open(from, to, maxIntervals)
 	for _, interval := range open {
-		row.Open = append(row.Open, Interval{From: stamp(interval.From), To: stamp(interval.To)})
+		row.Open = append(row.Open, Interval{From: Stamp(interval.From), To: Stamp(interval.To)})
 	}
 	if until.Before(to) {
-		row.Until = stamp(until)
+		row.Until = Stamp(until)
 	}
 	return row
 }
@@ -164,7 +164,7 @@ func freezesOf(spec *drover.Disruption, from, to time.Time) (freezes []Interval)
 	for i := range spec.Freezes {
 		freeze := &spec.Freezes[i]
 		if freeze.From.Time.Before(to) && freeze.To.After(from) {
-			freezes = append(freezes, Interval{stamp(freeze.From.Time), stamp(freeze.To.Time), Text(freeze.Reason, maxMessage)})
+			freezes = append(freezes, Interval{Stamp(freeze.From.Time), Stamp(freeze.To.Time), Text(freeze.Reason, maxMessage)})
 		}
 	}
 	return freezes

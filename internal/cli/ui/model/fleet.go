@@ -197,7 +197,7 @@ func (c *computation) cell(node *corev1.Node) Cell {
 	if why.state == "" {
 		why = c.metadata(node)
 	}
-	cell.State, cell.Reason, cell.Message, cell.Since = why.state, Text(why.reason, maxReason), Text(why.message, maxMessage), stamp(why.since)
+	cell.State, cell.Reason, cell.Message, cell.Since = why.state, Text(why.reason, maxReason), Text(why.message, maxMessage), Stamp(why.since)
 	return cell
 }
 

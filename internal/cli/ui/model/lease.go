@@ -28,10 +28,10 @@ func NewLease(lease *coordinationv1.Lease, now time.Time) *Lease {
 	purpose, expiry := nodelease.PurposeOf(lease), leaseExpiry(lease)
 	out := &Lease{
 		Holder: Text(nodelease.HolderOf(lease), maxName), Capability: Text(purpose.Capability, maxReason), Object: Text(purpose.Object, maxName),
-		Expires: stamp(expiry), Valid: isLeased(lease, now),
+		Expires: Stamp(expiry), Valid: isLeased(lease, now),
 	}
 	if lease.Spec.AcquireTime != nil {
-		out.Acquired = stamp(lease.Spec.AcquireTime.Time)
+		out.Acquired = Stamp(lease.Spec.AcquireTime.Time)
 	}
 	return out
 }

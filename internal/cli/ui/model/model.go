@@ -93,12 +93,13 @@ func Text(text string, most int) string {
 	return cmdutil.Escape(text)
 }
 
-// stamp returns a time as the documents have it; empty for none.
-func stamp(at time.Time) string {
-	if at.IsZero() {
+// Stamp returns a time as the documents have it; empty for none, and for one whose year has not four digits (RFC 3339).
+func Stamp(at time.Time) string {
+	at = at.UTC()
+	if at.IsZero() || at.Year() < 0 || at.Year() > 9999 {
 		return ""
 	}
-	return at.UTC().Format(time.RFC3339)
+	return at.Format(time.RFC3339)
 }
 
 // machineConditions returns conditions of the machine API as those of Kubernetes.

@@ -134,7 +134,7 @@ func (s subject) wait(condition, reason, message string, since time.Time) Wait {
 	return Wait{
 		ID:      strings.Join([]string{resource, s.object.GetNamespace(), s.object.GetName(), condition}, "/"),
 		Urgency: advice.urgency, Capability: of.capability, Kind: s.kind, Namespace: s.object.GetNamespace(), Name: s.object.GetName(),
-		Resource: resource + "/" + s.object.GetName(), Node: Text(s.node, maxName), Since: stamp(since), Condition: condition,
+		Resource: resource + "/" + s.object.GetName(), Node: Text(s.node, maxName), Since: Stamp(since), Condition: condition,
 		Reason: Text(reason, maxReason), Message: Text(message, maxMessage), Action: advice.action, Runbook: advice.runbook,
 	}
 }

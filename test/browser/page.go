@@ -130,6 +130,8 @@ func (p *Page) do(actions ...chromedp.Action[chromedp.Void]) {
 func (p *Page) Go(address string) {
 	p.Helper()
 	p.do(chromedp.Navigate(address))
+	// A new tab first loads about:blank, and chromedp may take that for the page.
+	p.Until(`location.href !== "about:blank" && document.readyState === "complete"`)
 }
 
 // Eval evaluates an expression in the page, waits for its value if that is a promise, and stores the value unless into is nil.
@@ -171,18 +173,20 @@ func (p *Page) Until(expression string) {
 	}
 }
 
-// Text returns the text of the page.
+// Text returns the text of the page, empty while there is none, or why the page does not answer.
 func (p *Page) Text() string {
 	p.Helper()
 	var text string
-	p.Eval("document.body.innerText", &text)
+	if err := p.eval(`document.body?.innerText ?? ""`, &text); err != nil {
+		return err.Error()
+	}
 	return text
 }
 
 // UntilText waits until the page shows a text.
 func (p *Page) UntilText(text string) {
 	p.Helper()
-	p.Until(fmt.Sprintf("document.body.innerText.includes(%s)", quote(text)))
+	p.Until(fmt.Sprintf("document.body?.innerText.includes(%s)", quote(text)))
 }
 
 // quote returns a string as JavaScript.

@@ -9,7 +9,7 @@ export interface Group {
   counts: Map<NodeState, number>;
 }
 
-// matching returns the nodes that match all words of a query. A word may name a field, as in zone:a.
+// matching returns the nodes that match all words of a query. A word may name a field whose value has a text, as in zone:a, or is it, as in group=web.
 export function matching(cells: readonly Cell[], query: string): readonly Cell[] {
   const words = query
     .toLowerCase()
@@ -30,13 +30,17 @@ const fields: Record<string, (cell: Cell) => string | undefined> = {
 };
 
 function matchesWord(cell: Cell, word: string): boolean {
-  const at = word.indexOf(":");
+  const at = word.search(/[:=]/);
   const name = word.slice(0, Math.max(0, at));
   // An object has a constructor besides its own fields, and anybody can write an address with a query.
   const field = Object.hasOwn(fields, name) ? fields[name] : undefined;
   if (field) {
     const value = word.slice(at + 1);
-    return word.startsWith("is:") ? (field(cell) ?? "").split(" ").includes(value) : (field(cell) ?? "").toLowerCase().includes(value);
+    const has = (field(cell) ?? "").toLowerCase();
+    if (name === "is") {
+      return has.split(" ").includes(value);
+    }
+    return word[at] === "=" ? has === value : has.includes(value);
   }
   return ["name", "group", "set", "zone", "version", "reason"].some((name) => (fields[name]!(cell) ?? "").toLowerCase().includes(word));
 }

@@ -141,6 +141,7 @@ export interface Progress {
   items: Activity[];
   omitted?: number;
   budgets: Budget[];
+  omittedBudgets?: number;
   calendar: Calendar;
 }
 

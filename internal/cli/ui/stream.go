@@ -59,22 +59,14 @@ type stream struct {
 	sent                             Cluster
 	opened                           bool
 	cells, waits, activities, budget uint64
-	omitted, omittedActivities       int
 	calendar                         *model.Calendar
-}
-
-// listChanges are the changes of a list, with how many more values there are.
-type listChanges[T model.Item] struct {
-	model.Changes[T]
-
-	Omitted int `json:"omitted,omitempty"`
 }
 
 // progressChanges are the changes of the document of progress. What has not changed is left out.
 type progressChanges struct {
-	Items    *listChanges[model.Activity] `json:"items,omitempty"`
-	Budgets  *model.Changes[model.Budget] `json:"budgets,omitempty"`
-	Calendar *model.Calendar              `json:"calendar,omitempty"`
+	Items    *model.Changes[model.Activity] `json:"items,omitempty"`
+	Budgets  *model.Changes[model.Budget]   `json:"budgets,omitempty"`
+	Calendar *model.Calendar                `json:"calendar,omitempty"`
 }
 
 // send sends what has changed.
@@ -95,9 +87,8 @@ func (s *stream) send(u *cluster, document *Cluster) error {
 	}
 	if err == nil && document.Complete {
 		waits, version := u.tracker.Waits.Since(s.waits)
-		omitted := u.tracker.OmittedWaits()
-		err = add("waits", listChanges[model.Wait]{waits, omitted}, waits.Any() || omitted != s.omitted)
-		s.waits, s.omitted = version, omitted
+		s.waits = version
+		err = add("waits", waits, waits.Any())
 	}
 	if err == nil && document.Complete {
 		progress := s.progress(u.tracker)
@@ -112,9 +103,8 @@ func (s *stream) send(u *cluster, document *Cluster) error {
 // progress returns what has changed of the document of progress.
 func (s *stream) progress(tracker *model.Tracker) (out progressChanges) {
 	activities, version := tracker.Activities.Since(s.activities)
-	omitted := tracker.OmittedActivities()
-	if s.activities = version; activities.Any() || omitted != s.omittedActivities {
-		s.omittedActivities, out.Items = omitted, &listChanges[model.Activity]{activities, omitted}
+	if s.activities = version; activities.Any() {
+		out.Items = &activities
 	}
 	budgets, version := tracker.Budgets.Since(s.budget)
 	if s.budget = version; budgets.Any() {

@@ -137,7 +137,7 @@ function NoNodes({ session, go }: { session: Session; go: Go }) {
       <Empty title="No node matches">
         <p>
           A node has to match each word. A word can name a field: <code>name:</code>, <code>group:</code>, <code>set:</code>, <code>machine:</code>,{" "}
-          <code>zone:</code>, <code>version:</code>, <code>reason:</code>, <code>is:notready</code>, <code>is:controlplane</code>.
+          <code>zone:</code>, <code>version:</code>, <code>reason:</code>, <code>is:notready</code>, <code>is:controlplane</code>. With = instead of : the field has to be the word.
         </p>
         <button type="button" class="button" onClick={() => go({ query: "", states: [] }, true)}>
           Clear search and filters

@@ -316,7 +316,7 @@ function BudgetItem({ budget, go, now }: { budget: Budget; go: Go; now: number }
       )}
       {budget.others > 0 && (
         <p class="advice">
-          <Link to={{ ...home, states: ["Unhealthy", "Disrupted"], list: true, query: `group:${budget.nodeGroup}` }} go={go}>
+          <Link to={{ ...home, states: ["Unhealthy", "Disrupted"], list: true, query: `group=${budget.nodeGroup}` }} go={go}>
             Nodes that are unhealthy or disrupted by others
           </Link>
         </p>

@@ -58,13 +58,9 @@ func (t *Tracker) updateProgress(d *dirty, now time.Time) {
 func (t *Tracker) publishActivities() {
 	all := slices.Concat(slices.Collect(maps.Values(t.activities))...)
 	slices.SortFunc(all, compareActivities)
-	kept := all[:min(len(all), maxActivities)]
-	t.omittedActivities.Store(int64(len(all) - len(kept)))
-	t.Activities.Replace(kept)
+	omitted := max(0, len(all)-maxActivities)
+	t.Activities.Replace(all[:len(all)-omitted], omitted)
 }
-
-// OmittedActivities returns how many activities are left out of Activities.
-func (t *Tracker) OmittedActivities() int { return int(t.omittedActivities.Load()) }
 
 // compareActivities puts the worst first, and of those that are as bad the oldest.
 func compareActivities(a, b Activity) int {
@@ -75,8 +71,8 @@ func compareActivities(a, b Activity) int {
 // Progress returns the document of what Drover does.
 func (t *Tracker) Progress() Progress {
 	out := Progress{
-		TypeMeta: view.TypeMeta{APIVersion: view.APIVersion, Kind: "Progress"}, Items: t.Activities.All(), Omitted: t.OmittedActivities(),
-		Budgets: t.Budgets.All(), Calendar: *t.Calendar(),
+		TypeMeta: view.TypeMeta{APIVersion: view.APIVersion, Kind: "Progress"}, Items: t.Activities.All(), Omitted: t.Activities.Omitted(),
+		Budgets: t.Budgets.All(), OmittedBudgets: t.Budgets.Omitted(), Calendar: *t.Calendar(),
 	}
 	slices.SortFunc(out.Items, compareActivities)
 	return out

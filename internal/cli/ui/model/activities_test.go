@@ -195,6 +195,23 @@ func TestBudgets(t *testing.T) {
 	}
 }
 
+// TestBudgets_Many: the list is bounded, says so, and has another budget when one of it is gone.
+func TestBudgets_Many(t *testing.T) {
+	objects := &Objects{}
+	for i := range maxBudgets + 2 {
+		objects.Groups = append(objects.Groups, withWindows(fmt.Sprintf("group-%04d", i)))
+	}
+	tracker := compute(t, objects)
+	if progress := tracker.Progress(); len(progress.Budgets) != maxBudgets || progress.OmittedBudgets != 2 {
+		t.Errorf("%d budgets, %d omitted", len(progress.Budgets), progress.OmittedBudgets)
+	}
+	tracker.Update(t.Context(), []Event{{Ref: Ref{ResourceGroups, types.NamespacedName{Name: "group-0000"}}}}, nil, testTime)
+	progress := tracker.Progress()
+	if len(progress.Budgets) != maxBudgets || progress.OmittedBudgets != 1 || progress.Budgets[maxBudgets-1].NodeGroup != "group-0500" {
+		t.Errorf("after one has gone: %d budgets, %d omitted", len(progress.Budgets), progress.OmittedBudgets)
+	}
+}
+
 func TestCalendar(t *testing.T) {
 	tracker := newBudgets(t)
 	rows := tracker.Calendar().Rows

@@ -28,31 +28,25 @@ const (
 
 // updateBudgets computes the budgets of changed NodeGroups.
 func (t *Tracker) updateBudgets(d *dirty, now time.Time) {
-	var budgets []Budget
-	var gone []string
-	count := t.Budgets.Len()
+	changed := false
 	for ref := range d.refs {
 		if ref.Resource != ResourceGroups {
 			continue
 		}
-		group, ok := t.objects[ref].(*drover.NodeGroup)
-		_, known := t.Budgets.Get(ref.Name)
-		switch {
-		case !ok || group.Spec.Disruption == nil:
-			gone = append(gone, ref.Name)
-		case known || count < maxBudgets:
-			count += one(!known)
-			budgets = append(budgets, budgetOf(group, now))
+		changed = true
+		if group, ok := t.objects[ref].(*drover.NodeGroup); ok && group.Spec.Disruption != nil {
+			t.budgets[ref.Name] = budgetOf(group, now)
+		} else {
+			delete(t.budgets, ref.Name)
 		}
 	}
-	t.Budgets.Update(budgets, gone)
-}
-
-func one(condition bool) int {
-	if condition {
-		return 1
+	if !changed {
+		return
 	}
-	return 0
+	all := slices.Collect(maps.Values(t.budgets))
+	slices.SortFunc(all, func(a, b Budget) int { return strings.Compare(a.NodeGroup, b.NodeGroup) })
+	omitted := max(0, len(all)-maxBudgets)
+	t.Budgets.Replace(all[:len(all)-omitted], omitted)
 }
 
 // budgetOf returns the budget of a NodeGroup as its status has it.

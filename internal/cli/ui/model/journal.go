@@ -19,10 +19,14 @@ type Changes[T Item] struct {
 	// Set are the new values and those that have changed, Gone the keys of the values that are not there any more.
 	Set  []T      `json:"set"`
 	Gone []string `json:"gone,omitempty"`
+	// Omitted is how many more values there are now, which the list leaves out.
+	Omitted int `json:"omitted,omitempty"`
+	// resized reports that Omitted has changed.
+	resized bool
 }
 
 // Any reports whether there is a change.
-func (c *Changes[T]) Any() bool { return c.Full || len(c.Set)+len(c.Gone) > 0 }
+func (c *Changes[T]) Any() bool { return c.Full || c.resized || len(c.Set)+len(c.Gone) > 0 }
 
 // Journal is a list whose readers ask for what has changed since they asked last. It is safe for concurrent use.
 type Journal[T Item] struct {
@@ -30,6 +34,9 @@ type Journal[T Item] struct {
 	// version counts updates from 1 on. A reader that has nothing has version 0.
 	version uint64
 	values  map[string]T
+	// omitted is how many more values there are, resized the version that has changed it.
+	omitted int
+	resized uint64
 	// log has the keys that have changed, the oldest first. What changed before it is not known.
 	log    []logged
 	before uint64
@@ -52,11 +59,11 @@ func NewJournal[T Item]() *Journal[T] { return &Journal[T]{version: 1, values: m
 func (j *Journal[T]) Update(set []T, gone []string) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.update(set, gone)
+	return j.update(set, gone, j.omitted)
 }
 
-// Replace makes the values the whole list, and reports whether that is a change.
-func (j *Journal[T]) Replace(values []T) bool {
+// Replace makes the values the whole list but for those that it leaves out, and reports whether that is a change.
+func (j *Journal[T]) Replace(values []T, omitted int) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	kept := make(map[string]bool, len(values))
@@ -69,11 +76,14 @@ func (j *Journal[T]) Replace(values []T) bool {
 			gone = append(gone, key)
 		}
 	}
-	return j.update(values, gone)
+	return j.update(values, gone, omitted)
 }
 
-func (j *Journal[T]) update(set []T, gone []string) bool {
+func (j *Journal[T]) update(set []T, gone []string, omitted int) bool {
 	next, changed := j.version+1, false
+	if j.omitted != omitted {
+		j.omitted, j.resized, changed = omitted, next, true
+	}
 	note := func(key string) { j.log, changed = append(j.log, logged{next, key}), true }
 	for _, value := range set {
 		key := value.Key()
@@ -104,7 +114,7 @@ func (j *Journal[T]) update(set []T, gone []string) bool {
 func (j *Journal[T]) Since(version uint64) (Changes[T], uint64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	changes := Changes[T]{Set: []T{}}
+	changes := Changes[T]{Set: []T{}, Omitted: j.omitted, resized: j.resized > version}
 	if version == 0 || version < j.before {
 		changes.Full = true
 		for _, key := range slices.Sorted(maps.Keys(j.values)) {
@@ -142,6 +152,13 @@ func (j *Journal[T]) Len() int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return len(j.values)
+}
+
+// Omitted returns how many more values there are, which the list leaves out.
+func (j *Journal[T]) Omitted() int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.omitted
 }
 
 // Get returns the value of a key.

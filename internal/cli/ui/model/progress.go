@@ -10,9 +10,11 @@ type Progress struct {
 	view.TypeMeta
 	Items []Activity `json:"items"`
 	// Omitted is how many more there are.
-	Omitted  int      `json:"omitted,omitempty"`
-	Budgets  []Budget `json:"budgets"`
-	Calendar Calendar `json:"calendar"`
+	Omitted int      `json:"omitted,omitempty"`
+	Budgets []Budget `json:"budgets"`
+	// OmittedBudgets is how many more budgets there are.
+	OmittedBudgets int      `json:"omittedBudgets,omitempty"`
+	Calendar       Calendar `json:"calendar"`
 }
 
 // ActivityType says what is done.

@@ -65,11 +65,10 @@ type Tracker struct {
 	waits      map[Ref][]Wait
 	activities map[Ref][]Activity
 	rows       map[Ref]CalendarRow
-	// waitCount is how many waits there are, and omittedWaits how many of them are not in Waits.
-	waitCount    int
-	omittedWaits atomic.Int64
-	// omittedActivities is how many activities are not in Activities.
-	omittedActivities atomic.Int64
+	// waitCount is how many waits there are.
+	waitCount int
+	// budgets are those of all NodeGroups, by name.
+	budgets map[string]Budget
 	// calendar is never changed.
 	calendar atomic.Pointer[Calendar]
 	// isComplete reports that all kinds have been read.
@@ -88,7 +87,7 @@ func NewTracker(protected ownership.Protected) *Tracker {
 		protected: protected, Cells: NewJournal[Cell](), Waits: NewJournal[Wait](), Activities: NewJournal[Activity](), Budgets: NewJournal[Budget](),
 		objects: map[Ref]client.Object{}, byResource: map[string]map[Ref]client.Object{}, nodesOf: map[Ref][]string{}, byNode: map[string]map[Ref]bool{},
 		declarations: map[types.NamespacedName]*plan.Declaration{}, counted: map[Ref]counted{}, sums: map[types.NamespacedName]*view.Summary{},
-		waits: map[Ref][]Wait{}, activities: map[Ref][]Activity{}, rows: map[Ref]CalendarRow{},
+		waits: map[Ref][]Wait{}, activities: map[Ref][]Activity{}, rows: map[Ref]CalendarRow{}, budgets: map[string]Budget{},
 	}
 	t.calendar.Store(&Calendar{Rows: []CalendarRow{}})
 	return t
@@ -340,7 +339,7 @@ func (t *Tracker) updateNodes(ctx context.Context, d *dirty, now time.Time) {
 	c := newComputation(objects, &survey, assigned, t.stoppedWaits(d), t.protected, now)
 	cells := c.cells(objects.Nodes)
 	if d.all {
-		t.Cells.Replace(cells)
+		t.Cells.Replace(cells, 0)
 		return
 	}
 	var gone []string

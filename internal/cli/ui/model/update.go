@@ -83,7 +83,7 @@ func (t *Tracker) setWaits(ref Ref, waits []Wait, d *dirty) {
 // publishWaits shows the waits that have changed. If there are more than the list has, it shows the worst.
 func (t *Tracker) publishWaits(d *dirty) {
 	omitted := max(0, t.waitCount-maxWaits)
-	if omitted == 0 && t.omittedWaits.Load() == 0 {
+	if omitted == 0 && t.Waits.Omitted() == 0 {
 		kept := map[string]bool{}
 		for _, wait := range d.waits {
 			kept[wait.ID] = true
@@ -100,18 +100,14 @@ func (t *Tracker) publishWaits(d *dirty) {
 		all = append(all, waits...)
 	}
 	slices.SortFunc(all, compareWaits)
-	t.omittedWaits.Store(int64(omitted))
-	t.Waits.Replace(all[:min(len(all), maxWaits)])
+	t.Waits.Replace(all[:min(len(all), maxWaits)], omitted)
 }
-
-// OmittedWaits returns how many waits are left out of Waits.
-func (t *Tracker) OmittedWaits() int { return int(t.omittedWaits.Load()) }
 
 // WaitList returns the document of everything that waits, the worst first.
 func (t *Tracker) WaitList() WaitList {
 	items := t.Waits.All()
 	slices.SortFunc(items, compareWaits)
-	return WaitList{TypeMeta: view.TypeMeta{APIVersion: view.APIVersion, Kind: "WaitList"}, Items: items, Omitted: t.OmittedWaits()}
+	return WaitList{TypeMeta: view.TypeMeta{APIVersion: view.APIVersion, Kind: "WaitList"}, Items: items, Omitted: t.Waits.Omitted()}
 }
 
 // Fleet returns the document of all nodes, by name.

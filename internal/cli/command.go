@@ -201,7 +201,7 @@ const kubectlCompletion = `#!/usr/bin/env sh
 exec kubectl drover __complete "$@"
 `
 
-// addCompletion adds the completion script for kubectl drover to those of cobra, which are for the name kubectl-drover.
+// addCompletion adds the completion script for kubectl drover to cobra's, which are for the name kubectl-drover.
 func addCompletion(root *cobra.Command, out io.Writer) {
 	root.InitDefaultCompletionCmd()
 	completion, _, err := root.Find([]string{"completion"})

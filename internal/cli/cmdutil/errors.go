@@ -121,7 +121,7 @@ func similarNames(name string, known []string) []string {
 	return similar[:min(3, len(similar))]
 }
 
-// NewGroup makes a command one that only has subcommands: without one it prints its help.
+// NewGroup makes a command that only has subcommands: alone it prints its help.
 func NewGroup(command *cobra.Command) *cobra.Command {
 	command.SuggestionsMinimumDistance = 2
 	command.Args = func(command *cobra.Command, args []string) error {

@@ -25,7 +25,7 @@ func (e *escaped) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// Raw returns the stream behind one that escapes: for documents, which must not be changed, and to draw on a terminal.
+// Raw returns the stream behind an escaping stream: for documents, which must not be changed, and to draw on a terminal.
 func Raw(out io.Writer) io.Writer {
 	if e, ok := out.(*escaped); ok {
 		return e.out

@@ -104,7 +104,7 @@ func mappingOf[T client.Object]() (*meta.RESTMapping, error) {
 	return Mapper().RESTMapping(kinds[0].GroupKind(), kinds[0].Version)
 }
 
-// Get reads an object whose namespace and name are set. The error for one that does not exist suggests names.
+// Get reads an object whose namespace and name are set. The error for a missing object suggests names.
 func Get[T client.Object](ctx context.Context, c client.Reader, object T) error {
 	mapping, err := mappingOf[T]()
 	if err != nil {

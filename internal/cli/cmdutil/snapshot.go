@@ -23,7 +23,7 @@ import (
 type Snapshot struct {
 	Groups []*drover.NodeGroup
 	Nodes  []*corev1.Node
-	// Sets and Machines are those of some namespaces.
+	// Sets and Machines are of some namespaces only.
 	Sets     []*machinev1beta1.MachineSet
 	Machines []*machinev1beta1.Machine
 	// NoGroups and NoSets are why NodeGroups, and MachineSets or Machines, could not be read; nil where they were.
@@ -241,7 +241,7 @@ func (s *Snapshot) defaultRollout() *drover.Rollout {
 // snapshotReader reads a snapshot as a cache is read.
 type snapshotReader struct {
 	*Snapshot
-	// machines are those of each Node.
+	// machines has each Node's Machines.
 	machines map[string][]*machinev1beta1.Machine
 	sets     map[types.NamespacedName]*machinev1beta1.MachineSet
 }

@@ -134,7 +134,7 @@ func writers(entry view.Entry, now time.Time, all bool) (names, age string) {
 	return strings.Join(texts, ", "), age
 }
 
-// standings are the texts for each Standing; those that end in a colon are followed by the declared value.
+// standings are the texts for each Standing. The declared value follows a text that ends in a colon.
 var standings = map[view.Standing]string{
 	view.InSync: "in sync", view.Differs: "differs:", view.Missing: "missing:", view.Leaving: "no longer: will be removed", view.InConflict: "conflict:",
 	view.ProtectedKey: "protected, refused:", view.Once: "once, to new nodes", view.Undeclared: "-",

@@ -45,7 +45,7 @@ node as it was before.`,
 	return command
 }
 
-// options are those of start and end.
+// options are what start and end take.
 type options struct {
 	*cmdutil.Options
 	cmdutil.WaitFlags
@@ -56,7 +56,7 @@ type options struct {
 	existing []*medik8s.NodeMaintenance
 }
 
-// startFlags are those of start alone.
+// startFlags are what start alone takes.
 type startFlags struct {
 	reason   string
 	deadline time.Duration

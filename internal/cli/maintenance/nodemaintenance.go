@@ -15,7 +15,7 @@ import (
 	"github.com/drover-io/drover/internal/cli/cmdutil"
 )
 
-// resource is that of NodeMaintenances, in errors.
+// resource names NodeMaintenances in errors.
 var resource = schema.GroupResource{Group: medik8s.GroupVersion.Group, Resource: "nodemaintenances"}
 
 // newNodeMaintenance returns a NodeMaintenance of either group, which TypeMeta names. The older group has no drain options.
@@ -51,7 +51,7 @@ func list(ctx context.Context, c client.Client) ([]*medik8s.NodeMaintenance, err
 	return all, nil
 }
 
-// ofNode returns those of a node.
+// ofNode returns a node's NodeMaintenances.
 func ofNode(all []*medik8s.NodeMaintenance, node string) []*medik8s.NodeMaintenance {
 	return slices.DeleteFunc(slices.Clone(all), func(m *medik8s.NodeMaintenance) bool { return m.Spec.NodeName != node })
 }

@@ -145,7 +145,7 @@ func namesText(text *cmdutil.Text, names []string) string {
 	return someNamesText(text, names, len(names))
 }
 
-// someNamesText returns some names of a list of which names are the first, or with -o wide all that are known.
+// someNamesText returns the first names of a list, or with -o wide all that are known.
 func someNamesText(text *cmdutil.Text, names []string, count int) string {
 	if !text.Wide {
 		names = names[:min(len(names), shownNames)]

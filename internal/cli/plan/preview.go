@@ -47,7 +47,7 @@ func (*preview) Validate() error { return nil }
 
 func (p *preview) given() bool { return len(*p.files.Filenames) > 0 || *p.files.Kustomize != "" }
 
-// The kinds of which files are planned.
+// The kinds that a file may have.
 const (
 	machineSet = "MachineSet"
 	nodeGroup  = "NodeGroup"
@@ -154,7 +154,7 @@ func namesOf(manifests []manifest) (sets, groups []string) {
 	return sets, groups
 }
 
-// selectedNamespaces returns the namespaces of which NodeGroups in files select MachineSets.
+// selectedNamespaces returns the namespaces whose MachineSets NodeGroups in files select.
 func selectedNamespaces(manifests []manifest) (namespaces []string) {
 	for _, m := range manifests {
 		if namespace, found, err := unstructured.NestedString(m.content.Object, "spec", "nodes", "machineSets", "namespace"); found && err == nil {
@@ -189,7 +189,7 @@ type object[T any] interface {
 	client.Object
 }
 
-// applied returns the objects with the one that kubectl apply would make of a manifest. A new object is the youngest.
+// applied returns the objects with what kubectl apply would make of a manifest. A new object is the youngest.
 func applied[T any, P object[T]](all []P, m manifest, now time.Time) ([]P, []string, error) {
 	declared := P(new(T))
 	warnings, err := m.convert(declared)

@@ -19,7 +19,7 @@ import (
 // arguments is how the commands are used.
 const arguments = "(nodegroup/NAME | MACHINESET)..."
 
-// kinds are those that have roll-outs.
+// kinds have roll-outs.
 var kinds = []cmdutil.Kind{cmdutil.MachineSetKind, cmdutil.NodeGroupKind}
 
 // NewCommand returns the command.
@@ -66,7 +66,7 @@ func command(
 	}, flags...)
 }
 
-// read reads an object of which the namespace and name are known.
+// read reads an object whose namespace and name are set.
 func read(ctx context.Context, c client.Reader, target client.Object) error {
 	switch target := target.(type) {
 	case *v1alpha1.NodeGroup:

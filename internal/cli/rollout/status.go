@@ -149,7 +149,7 @@ func (s *status) observeMachineSet(ctx context.Context, c client.Reader, set *ma
 	return view.RolloutOfMachineSet(&list.Items[0], view.NewReplacement(group, set, snapshot.Machines)), nil
 }
 
-// checkRevision fails if another revision than that of --revision is declared.
+// checkRevision fails if another revision than --revision is declared.
 func (s *status) checkRevision(ctx context.Context, c client.Reader, target client.Object) error {
 	if s.revision == 0 {
 		return nil

@@ -121,7 +121,7 @@ func (s *undo) write(
 	}
 }
 
-// unchanged reads an object again, of which only the status may have changed meanwhile.
+// unchanged reads an object again, and fails if more than its status has changed meanwhile.
 func unchanged(ctx context.Context, c client.Client, before *subject) (client.Object, error) {
 	again, err := readAgain(ctx, c, before.Object)
 	if err != nil {

@@ -48,7 +48,7 @@ type Action struct {
 	Action ActionName `json:"action"`
 	// Targets are names of nodes for a maintenance, and KIND/NAME for pause and resume, with the kind nodegroup, machineset, machine or node.
 	Targets []string `json:"targets"`
-	// Namespace is that of MachineSets and Machines; empty for the namespace that the command uses without -n.
+	// Namespace has the MachineSet or Machine; empty for the namespace that the command uses without -n.
 	Namespace string `json:"namespace,omitempty"`
 	// Reason is shown to others who find the object paused or the node cordoned. NodeGroups have none.
 	Reason string `json:"reason,omitempty"`

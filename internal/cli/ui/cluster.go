@@ -49,7 +49,7 @@ type cluster struct {
 	loaded chan struct{}
 
 	mu sync.Mutex
-	// pending are the objects that have changed since the last computation; nil for those that are gone.
+	// pending has the objects that have changed since the last computation, nil for a deleted object.
 	pending map[model.Ref]client.Object
 	status  []SourceStatus
 	// next is closed when there is something new to show.

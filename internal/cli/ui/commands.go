@@ -131,7 +131,7 @@ func messagesOf(err error) []string {
 
 // flags are the flags of kubectl drover ui that other commands have as well.
 type flags struct {
-	// cluster are those that choose the cluster and the user, with placeholders for secrets, protect those of protected keys.
+	// cluster are the flags that choose the cluster and the user, with placeholders for secrets, protect the flags of protected keys.
 	cluster, protect []string
 	namespace        string
 }

@@ -46,7 +46,7 @@ type NodePage struct {
 	Explanation view.NodeExplanation `json:"explanation"`
 	Created     time.Time            `json:"created"`
 	Conditions  []Condition          `json:"conditions"`
-	// MachineConditions are those of the node's Machine.
+	// MachineConditions has the conditions of the node's Machine.
 	MachineConditions []Condition  `json:"machineConditions,omitempty"`
 	Lease             *model.Lease `json:"lease,omitempty"`
 	Waits             []model.Wait `json:"waits"`
@@ -130,7 +130,7 @@ type nodeReads struct {
 	node  *corev1.Node
 	lease *coordinationv1.Lease
 	drain *view.DrainStatus
-	// events are those of the Node, then those of its Machines and its NodeMaintenances.
+	// events has the Node's events, then its Machines', then its NodeMaintenances'.
 	events                                 [][]corev1.Event
 	errNode, errLease, errEvents, errDrain error
 }

@@ -23,7 +23,7 @@ type PlanPreview struct {
 	Plan json.RawMessage `json:"plan"`
 	// Changes reports whether anything would change.
 	Changes bool `json:"changes"`
-	// Warnings are those of the command, such as that the API server could not validate the manifest.
+	// Warnings is what the command warns of, such as that the API server could not validate the manifest.
 	Warnings []string `json:"warnings"`
 }
 

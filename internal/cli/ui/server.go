@@ -22,7 +22,7 @@ import (
 
 // server serves the page and its documents. Other pages in the same browser, and other users of the computer, get nothing:
 //
-//   - The name in the address has to be that of the loopback interface, so no other name can be made to point here (DNS rebinding).
+//   - The name in the address has to be the loopback interface's, so no other name can be made to point here (DNS rebinding).
 //   - A request that a browser sends for another page is refused.
 //   - A document needs the token, in a header that no other page can set. There are no cookies: they belong to all ports of a host.
 type server struct {
@@ -32,7 +32,7 @@ type server struct {
 	hosts, origins map[string]bool
 	files          map[string]file
 	routes         *http.ServeMux
-	// flags are those that the user gave and that other commands take as well.
+	// flags are what the user gave and other commands take as well.
 	flags flags
 	// streams has a value for each stream that is open, and commands one for each command that runs.
 	streams, commands chan struct{}

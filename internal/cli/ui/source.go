@@ -73,7 +73,7 @@ type source struct {
 	answered chan struct{}
 
 	mu sync.Mutex
-	// namespaces are those that are tried, one after another, until the user may list the kind in one. Empty is all namespaces.
+	// namespaces are tried, one after another, until the user may list the kind in one. Empty is all namespaces.
 	namespaces   []string
 	availability Availability
 	message      string
@@ -151,7 +151,7 @@ func (f filled) Replace(list []any, version string) error {
 	return err
 }
 
-// plainListWatch keeps reflectors from reading all objects by a watch, of which they would hold any number in memory.
+// plainListWatch keeps reflectors from reading all objects by a watch, because they would hold any number in memory.
 type plainListWatch struct{ *toolscache.ListWatch }
 
 // IsWatchListSemanticsUnSupported is how client-go asks for that.

@@ -37,7 +37,7 @@ Name a run by its name, or as NAMESPACE/NAME if several have that name. The comm
 	return command
 }
 
-// runs returns all runs, or those of the name.
+// runs returns all runs, or the runs of a name.
 func runs(ctx context.Context, o *cmdutil.Options, c client.Client, name string) ([]*mutex.MutexRunConfig, error) {
 	all, err := cmdutil.List[*mutex.MutexRunConfig](ctx, c, o.GivenNamespace())
 	if err != nil {

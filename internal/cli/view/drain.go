@@ -31,7 +31,7 @@ type DrainStatus struct {
 	// Message is what the operator reports.
 	Message string     `json:"message,omitempty"`
 	Pods    []DrainPod `json:"pods"`
-	// Evict are those of Pods that could be evicted at once, Blocked the others, by reason.
+	// Evict names the Pods that could be evicted at once, Blocked the others, by reason.
 	Evict   []string       `json:"evict"`
 	Blocked []BlockedGroup `json:"blocked"`
 	Budgets []Budget       `json:"budgets"`
@@ -62,7 +62,7 @@ type BlockedGroup struct {
 // Budget is a PodDisruptionBudget that selects pods of a node.
 type Budget struct {
 	Name string `json:"name"`
-	// Needs and Has are numbers of healthy pods, Allowed is that of the disruptions allowed now.
+	// Needs and Has are numbers of healthy pods, Allowed is how many disruptions are allowed now.
 	Needs   int32 `json:"needs"`
 	Has     int32 `json:"has"`
 	Allowed int32 `json:"allowed"`
@@ -74,7 +74,7 @@ type Budget struct {
 type Drain struct {
 	Node *corev1.Node
 	Pods []*corev1.Pod
-	// Budgets and DaemonSets are those of the namespaces of the pods.
+	// Budgets and DaemonSets are of the pods' namespaces.
 	Budgets    []*policyv1.PodDisruptionBudget
 	DaemonSets map[types.NamespacedName]bool
 	// Maintenance is the NodeMaintenance of the node, nil for none.

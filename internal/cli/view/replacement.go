@@ -43,7 +43,7 @@ func NewReplacement(group *v1alpha1.NodeGroup, set *machinev1beta1.MachineSet, m
 	return r
 }
 
-// count counts a Machine of the MachineSet. An outdated one that a user has excluded stays.
+// count counts a Machine of the MachineSet. An outdated Machine that a user has excluded stays.
 func (r *Replacement) count(group *v1alpha1.NodeGroup, machine *machinev1beta1.Machine, isOutdated bool) {
 	_, skipped := machine.Annotations[machineapi.SkipReplacementAnnotation]
 	switch {

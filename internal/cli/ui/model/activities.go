@@ -62,7 +62,7 @@ func (t *Tracker) publishActivities() {
 	t.Activities.Replace(all[:len(all)-omitted], omitted)
 }
 
-// compareActivities puts the worst first, and of those that are as bad the oldest.
+// compareActivities puts the worst first, and then the oldest.
 func compareActivities(a, b Activity) int {
 	return cmp.Or(slices.Index(activityStates, a.State)-slices.Index(activityStates, b.State), strings.Compare(a.Since, b.Since),
 		strings.Compare(a.ID, b.ID))
@@ -116,7 +116,7 @@ func groupState(group *drover.NodeGroup) ActivityState {
 	return cmp.Or(groupStates[group.Status.Phase], ActivityWaiting)
 }
 
-// groupRollout returns the roll-out of a NodeGroup's metadata, by its status; nil for one that ended a while ago.
+// groupRollout returns the roll-out of a NodeGroup's metadata, by its status; nil if it ended a while ago.
 func groupRollout(group *drover.NodeGroup, now time.Time) []Activity {
 	status, rollout := &group.Status, group.Status.Rollout
 	if rollout == nil {
@@ -141,7 +141,7 @@ func groupRollout(group *drover.NodeGroup, now time.Time) []Activity {
 	return []Activity{a}
 }
 
-// setRolloutPace sets the speed of a roll-out. The Nodes of waves that are over are known; those that were synced before the roll-out are not.
+// setRolloutPace sets the speed of a roll-out. Finished waves are known; Nodes that were synced before the roll-out are not.
 func (a *Activity) setRolloutPace(rollout *drover.RolloutStatus, now time.Time) {
 	start := rollout.StartTime.Time
 	if again := rollout.MachineSetTime; again != nil && again.After(start) {
@@ -215,7 +215,7 @@ func (t *Tracker) createdSince(group string, since time.Time) (count int) {
 	return count
 }
 
-// setActivities returns the roll-out of a MachineSet's metadata; nil for one that is complete. No status says when it began, or has its waves.
+// setActivities returns the roll-out of a MachineSet's metadata; nil if it is complete. No status says when it began, or has its waves.
 func setActivities(status *view.MachineSetStatus) []Activity {
 	if status == nil {
 		return nil
@@ -270,7 +270,7 @@ var runStates = map[mutex.Phase]ActivityState{
 	mutex.PhaseAborted: ActivitySuspended, mutex.PhaseDryRun: ActivitySuspended, mutex.PhaseIdle: ActivityDone, mutex.PhaseDone: ActivityDone,
 }
 
-// upgradeOf returns the upgrade of a MutexRunConfig; nil for one that ended a while ago.
+// upgradeOf returns the upgrade of a MutexRunConfig; nil if it ended a while ago.
 func upgradeOf(run *mutex.MutexRunConfig, now time.Time) []Activity {
 	item := view.NewUpgradeStatusList([]*mutex.MutexRunConfig{run}).Items[0]
 	a := newActivity(Upgrade, kindRun, ResourceRuns, run)

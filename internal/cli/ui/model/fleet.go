@@ -112,7 +112,7 @@ func newComputation(
 	return c
 }
 
-// addMachines adds the Machine of each Node: of several that name the Node, the one that the Node names, so that no tenant's Machine takes its place.
+// addMachines adds the Machine of each Node. If several Machines name the Node, the Node's annotation decides: no tenant's Machine takes its place.
 func (c *computation) addMachines(objects *Objects) {
 	named := map[string]string{}
 	for _, node := range objects.Nodes {

@@ -16,7 +16,7 @@ type Item interface{ Key() string }
 type Changes[T Item] struct {
 	// Full reports that Set is the whole list.
 	Full bool `json:"full,omitempty"`
-	// Set are the new values and those that have changed, Gone the keys of the values that are not there any more.
+	// Set are the new and the changed values, Gone the keys of the values that are not there any more.
 	Set  []T      `json:"set"`
 	Gone []string `json:"gone,omitempty"`
 	// Omitted is how many more values there are now, which the list leaves out.
@@ -62,7 +62,7 @@ func (j *Journal[T]) Update(set []T, gone []string) bool {
 	return j.update(set, gone, j.omitted)
 }
 
-// Replace makes the values the whole list but for those that it leaves out, and reports whether that is a change.
+// Replace makes the values the whole list, which leaves out omitted more, and reports whether that is a change.
 func (j *Journal[T]) Replace(values []T, omitted int) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()

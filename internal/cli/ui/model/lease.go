@@ -45,7 +45,7 @@ func leaseExpiry(lease *coordinationv1.Lease) time.Time {
 	return spec.RenewTime.Add(time.Duration(*spec.LeaseDurationSeconds) * time.Second)
 }
 
-// clockSkew is how far the clock of this computer may be behind those of the cluster.
+// clockSkew is how far this computer's clock may be behind the cluster's clocks.
 const clockSkew = 5 * time.Minute
 
 // isLeased reports whether a lease is valid for the operator, which takes over a lease whose renewal is in the future.

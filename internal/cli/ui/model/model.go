@@ -27,7 +27,7 @@ type Objects struct {
 	Groups   []*drover.NodeGroup
 	Sets     []*machinev1beta1.MachineSet
 	Machines []*machinev1beta1.Machine
-	// Maintenances are those of both groups. TypeMeta names the group.
+	// Maintenances has the NodeMaintenances of both API groups. TypeMeta names the group.
 	Maintenances []*medik8s.NodeMaintenance
 	Runs         []*mutex.MutexRunConfig
 	Leases       []*coordinationv1.Lease
@@ -102,7 +102,7 @@ func Stamp(at time.Time) string {
 	return at.Format(time.RFC3339)
 }
 
-// machineConditions returns conditions of the machine API as those of Kubernetes.
+// machineConditions returns the machine API's conditions as Kubernetes' type.
 func machineConditions(conditions []machinev1beta1.Condition) []metav1.Condition {
 	out := make([]metav1.Condition, len(conditions))
 	for i, c := range conditions {

@@ -88,7 +88,7 @@ type Activity struct {
 	Since       string  `json:"since,omitempty"`
 	PerHour     float64 `json:"perHour,omitempty"`
 	ExpectedEnd string  `json:"expectedEnd,omitempty"`
-	// Maintenance is the item of `kubectl drover maintenance list -o json`, of a drain; Upgrade that of `kubectl drover upgrade status -o json`.
+	// Maintenance is a drain's item of `kubectl drover maintenance list -o json`, Upgrade an upgrade's item of `kubectl drover upgrade status -o json`.
 	Maintenance *view.MaintenanceItem `json:"maintenance,omitempty"`
 	Upgrade     *view.UpgradeStatus   `json:"upgrade,omitempty"`
 }

@@ -50,7 +50,7 @@ type Tracker struct {
 
 	mu      sync.RWMutex
 	objects map[Ref]client.Object
-	// byResource are the objects of the kinds of which there are few.
+	// byResource has the objects of each kind but Nodes and Leases.
 	byResource map[string]map[Ref]client.Object
 	// nodesOf are the nodes that an object concerns, and byNode the objects of each node.
 	nodesOf map[Ref][]string
@@ -61,13 +61,13 @@ type Tracker struct {
 	declarations map[types.NamespacedName]*plan.Declaration
 	counted      map[Ref]counted
 	sums         map[types.NamespacedName]*view.Summary
-	// waits and activities are those of each object.
+	// waits and activities has each object's.
 	waits      map[Ref][]Wait
 	activities map[Ref][]Activity
 	rows       map[Ref]CalendarRow
 	// waitCount is how many waits there are.
 	waitCount int
-	// budgets are those of all NodeGroups, by name.
+	// budgets has each NodeGroup's budget, by name.
 	budgets map[string]Budget
 	// calendar is never changed.
 	calendar atomic.Pointer[Calendar]
@@ -108,7 +108,7 @@ type dirty struct {
 	sets     map[types.NamespacedName]bool
 	// owners are the UIDs of changed MachineSets, by namespace.
 	owners map[string]map[types.UID]bool
-	// waits are new ones, and goneWaits the IDs of those that there were before of the same objects.
+	// waits are new, and goneWaits has the IDs of all that the same objects had before.
 	waits     []Wait
 	goneWaits []string
 }

@@ -107,7 +107,7 @@ func waitsOf(object client.Object) []Wait {
 	return nil
 }
 
-// compareWaits puts the worst first, and of those that are as bad the oldest. A wait of unknown age comes last.
+// compareWaits puts the worst first, and then the oldest. A wait of unknown age comes last.
 func compareWaits(a, b Wait) int {
 	const never = "~"
 	return cmp.Or(
@@ -122,7 +122,7 @@ type subject struct {
 	kind   string
 	object metav1.Object
 	node   string
-	// resource is that of the kind, if the kind alone does not say it.
+	// resource is the kind's resource, if the kind alone does not say it.
 	resource string
 }
 

@@ -50,7 +50,11 @@ func (rc *reconciliation) carryOut(ctx context.Context, decision *plan.Decision,
 	kept := slices.Concat(decision.Unmark, decision.Keep)
 	slices.Sort(kept)
 	for _, uid := range slices.Compact(kept) {
-		if err := rc.unmark(ctx, rc.machines[uid], slices.Contains(decision.Unmark, uid), slices.Contains(decision.Keep, uid)); err != nil {
+		if rc.isDenied(uid) {
+			continue
+		}
+		err := rc.unmark(ctx, rc.machines[uid], slices.Contains(decision.Unmark, uid), slices.Contains(decision.Keep, uid))
+		if err = rc.unlessDenied(ctx, rc.machines[uid], err, requeue); err != nil {
 			return err
 		}
 	}
@@ -69,10 +73,23 @@ func (rc *reconciliation) carryOut(ctx context.Context, decision *plan.Decision,
 		}
 	}
 	for _, uid := range decision.MarkReplacing[:max(0, min(left, len(decision.MarkReplacing)))] {
-		if err := rc.annotate(ctx, rc.machines[uid], map[string]any{machineapi.ReplacingAnnotation: "true"}); err != nil {
+		err := rc.annotate(ctx, rc.machines[uid], map[string]any{machineapi.ReplacingAnnotation: "true"})
+		if err = rc.unlessDenied(ctx, rc.machines[uid], err, requeue); err != nil {
 			return err
 		}
 	}
+	return nil
+}
+
+// unlessDenied returns the error of a write of a Machine, unless the API server has denied the write: then the Machine is left alone for a while, and
+// others need not wait for it.
+func (rc *reconciliation) unlessDenied(ctx context.Context, m *machine, err error, requeue *controller.Requeue) error {
+	if status.Classify(err) != status.Denied {
+		return err
+	}
+	log.FromContext(ctx).Error(err, "cannot replace a Machine", "machine", m.Name, "retryAfter", controller.RetryDenied.String())
+	rc.State.denied[m.UID] = rc.Now.Add(controller.RetryDenied)
+	requeue.In(controller.RetryConflict)
 	return nil
 }
 
@@ -88,14 +105,8 @@ func (rc *reconciliation) replace(ctx context.Context, m *machine, report *plan.
 		requeue.In(permit.After)
 		return false, nil
 	}
-	if err = rc.markAndDelete(ctx, m); status.Classify(err) == status.Denied {
-		// Others need not wait for it.
-		log.FromContext(ctx).Error(err, "cannot replace a Machine", "machine", m.Name, "retryAfter", controller.RetryDenied.String())
-		rc.State.denied[m.UID] = rc.Now.Add(controller.RetryDenied)
-		requeue.In(controller.RetryConflict)
-		return false, nil
-	}
-	return err == nil, err
+	err = rc.markAndDelete(ctx, m)
+	return err == nil, rc.unlessDenied(ctx, m, err, requeue)
 }
 
 // markAndDelete deletes a Machine that it marks before: whatever else the MachineSet deletes now, it is this one. The mark of a Machine that must not
@@ -161,16 +172,21 @@ func (rc *reconciliation) annotate(ctx context.Context, m *machine, annotations 
 	return nil
 }
 
-// unmarkAll removes Drover's marks of all Machines that are not being deleted.
-func (rc *reconciliation) unmarkAll(ctx context.Context) error {
+// unmarkAll removes Drover's marks of all Machines that are not being deleted. A Machine whose marks the API server does not let Drover remove does not
+// keep the others from losing theirs.
+func (rc *reconciliation) unmarkAll(ctx context.Context) (denied error) {
 	for _, set := range rc.sets {
 		for _, m := range set.machines {
-			if err := rc.unmark(ctx, m, true, true); err != nil {
+			err := rc.unmark(ctx, m, true, true)
+			switch {
+			case status.Classify(err) == status.Denied:
+				denied = err
+			case err != nil:
 				return err
 			}
 		}
 	}
-	return nil
+	return denied
 }
 
 // unmark removes marks that Drover has set on a Machine, if it has them and is not being deleted: that it is being replaced, and that it is the next
@@ -189,7 +205,7 @@ func (rc *reconciliation) unmark(ctx context.Context, m *machine, replacing, beg
 	return rc.annotate(ctx, m, annotations)
 }
 
-// isDenied reports whether the API server has lately refused to have a Machine deleted.
+// isDenied reports whether the API server has lately refused to have a Machine deleted or marked.
 func (rc *reconciliation) isDenied(uid types.UID) bool {
 	until, denied := rc.State.denied[uid]
 	return denied && until.After(rc.Now)

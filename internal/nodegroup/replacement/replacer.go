@@ -71,7 +71,7 @@ func New(dependencies Dependencies) *Replacer {
 type State struct {
 	// waiting is the request that the budget has no place for; nil for none.
 	waiting *disruption.Request
-	// denied are the Machines that the API server does not let Drover delete, and when the next attempt is due.
+	// denied are the Machines that the API server does not let Drover delete or mark, and when the next attempt is due.
 	denied map[types.UID]time.Time
 	// report is what was found last; nil for nothing yet.
 	report *plan.Report

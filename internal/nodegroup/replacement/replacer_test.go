@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
@@ -184,6 +185,41 @@ func TestReconcile_Failures(t *testing.T) {
 	}
 	if _, err := f.reconcile(); err == nil || f.report.Outdated != 2 || !strings.Contains(f.report.Progress, "no answer") {
 		t.Errorf("after a restart: %v, %+v", err, f.report)
+	}
+}
+
+// TestReconcile_MarkDenied: a Machine that Drover may not mark, such as one whose annotations have no space, does not keep others from being replaced.
+func TestReconcile_MarkDenied(t *testing.T) {
+	tooLong := apierrors.NewInvalid(machinev1beta1.GroupVersion.WithKind("Machine").GroupKind(), "old-a", field.ErrorList{
+		field.TooLong(field.NewPath("metadata", "annotations"), "", 262144),
+	})
+	f := newFixture(t, all([]client.Object{newGroup(), newSet(2)}, newPair("old-a", outdated), newPair("old-b", outdated))...)
+	f.requests.Fail["patch Machine"] = tooLong
+	f.reconciles("patch Machine/old-a")
+	delete(f.requests.Fail, "patch Machine")
+	if result := f.reconciles("patch Machine/old-b"); result.RequeueAfter != controller.RetryDenied {
+		t.Errorf("it is tried again in %s", result.RequeueAfter)
+	}
+
+	// The mark of a Machine that is not to be replaced any more cannot be removed.
+	f = newFixture(t, append(half(), newGroup(func(group *v1alpha1.NodeGroup) { group.Spec.Replacement.Type = v1alpha1.ReplacementNone }))...)
+	f.requests.Fail["patch Machine"] = tooLong
+	if result := f.reconciles("patch Machine/old-a"); result.RequeueAfter == 0 {
+		t.Error("it is not tried again")
+	}
+	f.reconciles()
+
+	// Its group is gone.
+	f = newFixture(t, all([]client.Object{newSet(2)}, newPair("old-a", outdated, replacing), newPair("old-b", outdated, replacing))...)
+	f.requests.Fail["patch Machine"] = tooLong
+	f.requests.Writes = nil
+	groups, err := f.finder.Groups(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := f.replacer.ReconcileSet(t.Context(), groups, types.NamespacedName{Namespace: "machines", Name: "a"})
+	if got := strings.Join(f.requests.Writes, ", "); out.Err == nil || got != "patch Machine/old-a, patch Machine/old-b" {
+		t.Errorf("the writes are %s: %v", got, out.Err)
 	}
 }
 

@@ -55,7 +55,7 @@ type Machine struct {
 	Deleting, Marked, Failed, DeletionBegun bool
 	// Skipped reports that a user has excluded it from replacement, or that its Node does not belong to the group.
 	Skipped bool
-	// Denied reports that the API server has lately refused to have it deleted.
+	// Denied reports that the API server has lately refused to have it deleted or marked.
 	Denied bool
 	// HasNode reports whether it has a Node, or had one. Ready reports whether that is Ready, since ReadyChange. Synced reports that the Node carries
 	// its metadata, or waits for it as the Nodes of old Machines do.
@@ -284,7 +284,7 @@ func (d *decider) mark() {
 	candidates := d.candidates()
 	slices.SortStableFunc(candidates, func(a, b candidate) int { return cmp.Compare(one(b.set.needsNew()), one(a.set.needsNew())) })
 	for _, c := range candidates {
-		if left > 0 && !c.machine.Replacing && !c.machine.retried && !c.set.Paused && !c.set.isShrinking() {
+		if left > 0 && !c.machine.Replacing && !c.machine.Denied && !c.machine.retried && !c.set.Paused && !c.set.isShrinking() {
 			left--
 			c.set.replacing++
 			d.decision.MarkReplacing = append(d.decision.MarkReplacing, c.machine.UID)

@@ -30,6 +30,13 @@ const maxSkew = time.Minute
 // clock that is wrong: kubelets write the times of their Node's conditions.
 func IsPossible(at, now time.Time) bool { return !at.After(now.Add(maxSkew)) }
 
+// maxYear is the last year that RFC 3339 has.
+const maxYear = 9999
+
+// IsEncodable reports whether the status of an object can hold a time. It is written in UTC, and 9999-12-31T23:00:00-02:00 is in the year 10000 there:
+// the API server rejects an object with that.
+func IsEncodable(at time.Time) bool { return at.UTC().Year() <= maxYear }
+
 // Int32 returns n if an int32 can represent it, else the nearest number that an int32 can.
 func Int32[N ~int | ~int64](n N) int32 {
 	return int32(min(max(int64(n), math.MinInt32), math.MaxInt32))

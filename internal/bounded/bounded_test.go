@@ -49,6 +49,20 @@ func TestDuration(t *testing.T) {
 	}
 }
 
+func TestIsEncodable(t *testing.T) {
+	for text, want := range map[string]bool{
+		"2026-11-30T12:00:00Z": true, "9999-12-31T23:59:59Z": true, "9999-12-31T23:59:59-00:01": false, "9999-12-31T23:59:59+01:00": true,
+	} {
+		at, err := time.Parse(time.RFC3339, text)
+		if got := IsEncodable(at); err != nil || got != want {
+			t.Errorf("IsEncodable(%s) = %t, error %v", text, got, err)
+		}
+	}
+	if !IsEncodable(time.Time{}) {
+		t.Error("no time cannot be encoded")
+	}
+}
+
 func TestInt32(t *testing.T) {
 	for n, want := range map[int64]int32{
 		0: 0, -7: -7, math.MaxInt32: math.MaxInt32, math.MaxInt32 + 1: math.MaxInt32, math.MaxInt64: math.MaxInt32, math.MinInt64: math.MinInt32,

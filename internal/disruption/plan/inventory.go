@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
+	"github.com/drover-io/drover/internal/bounded"
 	"github.com/drover-io/drover/internal/machineapi"
 	"github.com/drover-io/drover/internal/nodestate"
 )
@@ -162,13 +163,14 @@ func (v *Inventory) Drop(machine types.NamespacedName) {
 	}
 }
 
-// requestedAt returns when remediation of a Machine by others was requested by the annotation of machine-api-operator; zero for never.
+// requestedAt returns when remediation of a Machine by others was requested by the annotation of machine-api-operator; zero for never. If it says a
+// time that cannot be right, or that the status of the group cannot hold, it is when the Machine was created.
 func requestedAt(machine *machinev1beta1.Machine) time.Time {
 	if _, found := machine.Annotations[machineapi.ExternalAnnotation]; !found {
 		return time.Time{}
 	}
 	at, err := time.Parse(time.RFC3339, machine.Annotations[machineapi.RequestedAnnotation])
-	if err != nil || at.Before(machine.CreationTimestamp.Time) {
+	if err != nil || at.Before(machine.CreationTimestamp.Time) || !bounded.IsEncodable(at) {
 		return machine.CreationTimestamp.Time
 	}
 	return at

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"encoding/json"
 	"testing"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/apitest/builder"
 	"github.com/drover-io/drover/internal/machineapi"
 )
@@ -26,6 +28,31 @@ func TestInventory_NodeIsGone(t *testing.T) {
 	got := inventory.Machines(now, func(*machinev1beta1.MachineSet) bool { return true }, func(string, types.UID, bool) bool { return true })
 	if len(got.Sets) != 1 || len(got.Sets[0].New) != 1 || !got.Sets[0].New[0].ReadySince.IsZero() {
 		t.Errorf("%+v", got.Sets)
+	}
+}
+
+// TestInventory_RequestedInTheYear10000: an author of Machines writes when remediation was requested. RFC 3339 has no later year than 9999, also in
+// UTC: the API server rejects a status with one.
+func TestInventory_RequestedInTheYear10000(t *testing.T) {
+	inventory := NewInventory(func(string) *corev1.Node { return nil })
+	set := builder.MachineSet("machines", "set", 1)
+	inventory.PutSet(set)
+	for _, requested := range []string{"9999-12-31T23:59:59-23:59", "9999-12-31T23:59:59Z", "2026-11-23T12:00:00+01:00", "soon", ""} {
+		inventory.Put(builder.Machine("machines", "m0", builder.WithOwner(set), func(machine *machinev1beta1.Machine) {
+			machine.CreationTimestamp = metav1.NewTime(now.Add(-24 * time.Hour))
+			machine.Annotations = map[string]string{machineapi.ExternalAnnotation: "", machineapi.RequestedAnnotation: requested}
+		}))
+		got := inventory.Machines(now, func(*machinev1beta1.MachineSet) bool { return true }, func(string, types.UID, bool) bool { return true })
+		f := newFixture(1)
+		f.AddMachines(&got, Pace{Deadline: time.Hour})
+		status := v1alpha1.NodeGroupStatus{Reservations: Report(f.Disrupted)}
+		text, err := json.Marshal(status)
+		if err == nil {
+			err = json.Unmarshal(text, &status)
+		}
+		if err != nil || len(status.Reservations) != 1 {
+			t.Errorf("requested %q: %s: %v", requested, text, err)
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
+	"github.com/drover-io/drover/internal/bounded"
 	disruptionplan "github.com/drover-io/drover/internal/disruption/plan"
 	"github.com/drover-io/drover/internal/rollout"
 	"github.com/drover-io/drover/internal/status"
@@ -57,8 +58,7 @@ func (in *Input) WindowStatus() *v1alpha1.WindowStatus {
 	}
 	window := in.Budget.Window
 	out := &v1alpha1.WindowStatus{Open: !window.Closed, Reason: status.Shorten(window.Message, maxWindowReason)}
-	// RFC 3339 has no later years, and the API server rejects a status with one.
-	if at := window.Changes.UTC(); !at.IsZero() && at.Year() <= 9999 {
+	if !window.Changes.IsZero() && bounded.IsEncodable(window.Changes) {
 		out.NextChange = timestamp(window.Changes)
 	}
 	return out

@@ -9,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-io/drover/internal/bounded"
 )
 
 // AnnotationReleased on a Node holds its Release.
@@ -25,7 +27,7 @@ type Release struct {
 // ReleaseOf returns the release of a node; nil for none. An unreadable release counts as none: the node is gated again.
 func ReleaseOf(node *corev1.Node) *Release {
 	release := &Release{}
-	if err := json.Unmarshal([]byte(node.Annotations[AnnotationReleased]), release); err != nil {
+	if err := json.Unmarshal([]byte(node.Annotations[AnnotationReleased]), release); err != nil || !bounded.IsEncodable(release.At.Time) {
 		return nil
 	}
 	return release

@@ -22,6 +22,7 @@ import (
 	"github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/ownership"
 	"github.com/drover-io/drover/internal/rollout/gate"
+	"github.com/drover-io/drover/internal/undecodable"
 )
 
 // newGroup returns a NodeGroup that declares a label for the Nodes of the pool, and whose status names it.
@@ -101,6 +102,27 @@ func TestReconcile_LayerIsDenied(t *testing.T) {
 		if _, tier := node.Labels["tier"]; team != (denied == "tier") || tier != (denied == "team") {
 			t.Errorf("without %s the Node has %v", denied, node.Labels)
 		}
+	}
+}
+
+// TestReconcile_LayerOfAnUndecodableMachine: the roll-out of a NodeGroup knows why the Node of a Machine that cannot be decoded is not written, and
+// goes on without it.
+func TestReconcile_LayerOfAnUndecodableMachine(t *testing.T) {
+	s, _ := newLayered(t, newGroup("tier", "batch"), "")
+	machine := machineOf(setOf("a", blue), "m1", "n1")
+	apitest.Edit(t, s.client, machine, func(machine *machinev1beta1.Machine) {
+		machine.Annotations = map[string]string{undecodable.Annotation: undecodableMark(t)}
+	})
+	if _, sent, err := s.reconcile(t, "m1"); !undecodable.Is(err) || sent != "" {
+		t.Errorf("%q, %v", sent, err)
+	}
+	if got := s.groups.Gate.Trouble("n1").Failing; !strings.Contains(got, "Machine machines/m1 cannot be decoded") {
+		t.Errorf("the group hears %q", got)
+	}
+	apitest.Edit(t, s.client, machine, func(machine *machinev1beta1.Machine) { machine.Annotations = nil })
+	s.must(t, "m1", "Machine/m1 Node/n1")
+	if got := s.groups.Gate.Trouble("n1").Failing; got != "" {
+		t.Errorf("after the correction the group hears %q", got)
 	}
 }
 

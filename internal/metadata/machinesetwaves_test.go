@@ -20,6 +20,7 @@ import (
 	"github.com/drover-io/drover/internal/apitest/builder"
 	"github.com/drover-io/drover/internal/paused"
 	"github.com/drover-io/drover/internal/rollout/gate"
+	"github.com/drover-io/drover/internal/undecodable"
 )
 
 // wavesFixture is a fixture with the controller of waves, a MachineSet "a" and its Machines m0 to m3 with the Nodes n0 to n3.
@@ -298,6 +299,32 @@ func TestRolloutStore_AnotherProcess(t *testing.T) {
 	}
 	f.step(t, 6*time.Second, "")
 	f.step(t, time.Hour, "n1")
+}
+
+// undecodableMark returns the annotation of a Machine that the cache could not decode as a whole.
+func undecodableMark(t *testing.T) string {
+	t.Helper()
+	machine := &machinev1beta1.Machine{}
+	if err := undecodable.Decode([]byte(`{"metadata":{"name":"m"},"status":{"lastUpdated":"2020-01-01t00:00:00z"}}`), machine); err != nil {
+		t.Fatal(err)
+	}
+	return machine.Annotations[undecodable.Annotation]
+}
+
+// TestWaves_UndecodableMachine: a Machine that cannot be decoded, and is left alone, does not keep the others from getting what is declared.
+func TestWaves_UndecodableMachine(t *testing.T) {
+	f := newWavesFixture(t, oneAtATime())
+	apitest.Edit(t, f.client, machineOf(f.set, "m0", "n0"), func(machine *machinev1beta1.Machine) {
+		machine.Annotations = map[string]string{undecodable.Annotation: undecodableMark(t)}
+	})
+	f.must(t, "m1", "")
+	if _, err := f.waves.Reconcile(t.Context(), reconcile.Request{NamespacedName: named("a")}); err != nil {
+		t.Fatal(err)
+	}
+	f.must(t, "m1", "Machine/m1 Node/n1")
+	if _, sent, err := f.reconcile(t, "m0"); !undecodable.Is(err) || sent != "" {
+		t.Errorf("the Machine that cannot be decoded: %q, %v", sent, err)
+	}
 }
 
 // TestRolloutStore_EntryRemoved: what this process knows counts, and is written again.

@@ -26,6 +26,7 @@ import (
 	"github.com/drover-io/drover/internal/ownership"
 	"github.com/drover-io/drover/internal/rollout/gate"
 	"github.com/drover-io/drover/internal/status"
+	"github.com/drover-io/drover/internal/undecodable"
 )
 
 // Dependencies are what a Layer works with.
@@ -164,6 +165,10 @@ func (l *Layer) Begin(ctx context.Context, observed *Observation, isTurn bool) *
 	case node == nil, node.DeletionTimestamp != nil:
 		return l.leave(ctx, name)
 	case observed.err != nil:
+		if undecodable.Is(observed.err) {
+			// Only a user can correct that: the roll-out does not wait for the Node. The next write of the Node ends it.
+			l.Gate.SetTrouble(name, func(t *gate.Trouble) { t.Failing = observed.err.Error() })
+		}
 		l.Gate.KeepWrite(name)
 		return &Work{err: observed.err}
 	}

@@ -35,8 +35,8 @@ const (
 	// ReasonContended (Ready): another writer keeps changing declared keys on some Nodes; Drover leaves these keys alone for a while, and the message
 	// names the Nodes.
 	ReasonContended = "Contended"
-	// ReasonDenied (Ready): some Nodes cannot be written: the API server denies it, or other writers keep changing them meanwhile; the message names
-	// them.
+	// ReasonDenied (Ready): some Nodes cannot be written: the API server denies it, other writers keep changing them meanwhile, or an object that decides
+	// about them cannot be decoded; the message names them.
 	ReasonDenied = "Denied"
 	// ReasonMachineDeclares (Ready): Machines or MachineSets declare keys of the group with other values, which their Nodes get.
 	ReasonMachineDeclares = "MachineSetDeclares"

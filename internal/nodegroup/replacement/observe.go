@@ -130,14 +130,14 @@ func (r *Replacer) nodeOf(ctx context.Context, machine *machinev1beta1.Machine) 
 }
 
 // input returns what is decided on.
-func (rc *reconciliation) input() *plan.Input {
+func (rc *reconciliation) input(ctx context.Context) *plan.Input {
 	in := &plan.Input{Group: rc.NodeGroup, Creates: rc.Creates(), Others: rc.Others(), Now: rc.Now}
 	if rc.Budgets != nil && rc.Budgets.Windows != nil {
 		in.Window = rc.Budgets.Windows(rc.NodeGroup, rc.Now)
 	}
 	outdated := false
 	for i := range rc.sets {
-		in.Sets = append(in.Sets, rc.planSet(&rc.sets[i], &outdated))
+		in.Sets = append(in.Sets, rc.planSet(ctx, &rc.sets[i], &outdated))
 	}
 	if !outdated || !plan.Replaces(rc.NodeGroup) {
 		return in
@@ -159,17 +159,26 @@ func (rc *reconciliation) input() *plan.Input {
 }
 
 // planSet returns a MachineSet as package plan knows it, and sets outdated if one of its Machines is.
-func (rc *reconciliation) planSet(set *machineSet, outdated *bool) plan.Set {
+func (rc *reconciliation) planSet(ctx context.Context, set *machineSet, outdated *bool) plan.Set {
 	out := plan.NewSet(set.MachineSet)
 	template := machineapi.TemplateOf(set.MachineSet)
 	selects := func(node *corev1.Node) bool { return rc.Selects(node, set.MachineSet) }
 	for _, m := range set.machines {
 		next := plan.NewMachine(template, m.Machine, m.node, selects)
-		next.Denied = rc.isDenied(m.UID)
+		next.Denied, next.Leased = rc.isDenied(m.UID), next.Outdated && rc.isLeased(ctx, m)
 		*outdated = *outdated || next.Outdated || next.Failed // a failed one may be replaced, when a user resumes
 		out.Machines = append(out.Machines, next)
 	}
 	return out
+}
+
+// isLeased reports whether another holder has the lease of the Node of a Machine that is to be replaced. To ask for permission shows an error.
+func (rc *reconciliation) isLeased(ctx context.Context, m *machine) bool {
+	if rc.Leases == nil || m.node == nil || !plan.Replaces(rc.NodeGroup) {
+		return false
+	}
+	held, err := rc.Leases.HeldByOther(ctx, m.node.Name)
+	return err == nil && held != nil
 }
 
 // hasMetadata reports whether a Node carries what its group declares, or waits for that as the Nodes of old Machines do: its wave has not come, or

@@ -110,7 +110,7 @@ func (r *Replacer) Reconcile(ctx context.Context, group Group) (plan.Report, con
 		return *group.State.report, waitFor(err)
 	}
 	rc := &reconciliation{Replacer: r, observation: observed, Group: group}
-	decision := plan.Decide(rc.input())
+	decision := plan.Decide(rc.input(ctx))
 	requeue, err := rc.apply(ctx, &decision)
 	group.State.report = &decision.Report
 	out := controller.Failed(err)

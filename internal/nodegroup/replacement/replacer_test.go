@@ -24,6 +24,7 @@ import (
 	"github.com/drover-io/drover/internal/controller/delay"
 	"github.com/drover-io/drover/internal/machineapi"
 	"github.com/drover-io/drover/internal/nodegroup/replacement/plan"
+	"github.com/drover-io/drover/internal/nodelease"
 )
 
 // half is a MachineSet of two outdated Machines. One of them is being replaced, and the new Machine exists.
@@ -220,6 +221,34 @@ func TestReconcile_MarkDenied(t *testing.T) {
 	out := f.replacer.ReconcileSet(t.Context(), groups, types.NamespacedName{Namespace: "machines", Name: "a"})
 	if got := strings.Join(f.requests.Writes, ", "); out.Err == nil || got != "patch Machine/old-a, patch Machine/old-b" {
 		t.Errorf("the writes are %s: %v", got, out.Err)
+	}
+}
+
+// TestReconcile_LeaseHeldByAnother: a Machine whose Node another controller works on, for days perhaps, does not keep others from being replaced. It
+// is reported when it is the last one.
+func TestReconcile_LeaseHeldByAnother(t *testing.T) {
+	f := newFixture(t, append(half(), newGroup())...)
+	leases := func(holder string) *nodelease.Leases {
+		return &nodelease.Leases{Client: f.client, Namespace: nodelease.DefaultNamespace, Holder: holder, Clock: f.clock}
+	}
+	f.replacer.Leases = leases("own")
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "old-a", UID: "uid-of-node-old-a"}}
+	if _, err := leases("node-maintenance").Acquire(t.Context(), node); err != nil {
+		t.Fatal(err)
+	}
+	f.reconciles("create Lease/node-old-b", "patch Machine/old-b", "delete Machine/old-b")
+	if report := f.report; report.Reason != "" {
+		t.Errorf("while others are replaced: %+v", report)
+	}
+
+	f = newFixture(t, all([]client.Object{newGroup(), newSet(1)}, newPair("old-a", outdated, replacing), newPair("new"))...)
+	f.replacer.Leases = leases("own")
+	if _, err := leases("node-maintenance").Acquire(t.Context(), node); err != nil {
+		t.Fatal(err)
+	}
+	f.reconciles()
+	if report := f.report; report.Reason != "BudgetExhausted" || !strings.Contains(report.Message, `the lease of node old-a is held by "node-maintenance"`) {
+		t.Errorf("the last one waits: %+v", report)
 	}
 }
 

@@ -57,6 +57,8 @@ type Machine struct {
 	Skipped bool
 	// Denied reports that the API server has lately refused to have it deleted or marked.
 	Denied bool
+	// Leased reports that another holder has the lease of its Node.
+	Leased bool
 	// HasNode reports whether it has a Node, or had one. Ready reports whether that is Ready, since ReadyChange. Synced reports that the Node carries
 	// its metadata, or waits for it as the Nodes of old Machines do.
 	HasNode, Ready, Synced bool
@@ -292,9 +294,12 @@ func (d *decider) mark() {
 	}
 }
 
-// replace decides which Machines are deleted now.
+// replace decides which Machines are deleted now. A Machine whose Node another holder works on goes last: it has to wait, perhaps for days, and the
+// others need not.
 func (d *decider) replace() {
-	for _, c := range d.candidates() {
+	candidates := d.candidates()
+	slices.SortStableFunc(candidates, func(a, b candidate) int { return cmp.Compare(one(a.machine.Leased), one(b.machine.Leased)) })
+	for _, c := range candidates {
 		if !c.set.Paused && !c.machine.Denied && d.mayGo(c) {
 			if c.set.remove(c.machine) {
 				d.decision.Marked = append(d.decision.Marked, c.machine.UID)

@@ -333,6 +333,12 @@ func TestDecide_Held(t *testing.T) {
 		"its deletion is denied: others go": {
 			[]Set{newSet(2, newOld("a", replacing, func(m *Machine) { m.Denied = true }), newOld("b"), newNew("n"))}, nil, "replace b",
 		},
+		"another holder works on its Node: others go first": {
+			[]Set{newSet(2, newOld("a", replacing, func(m *Machine) { m.Leased = true }), newOld("b"), newNew("n"))}, nil, "replace b",
+		},
+		"another holder works on its Node, and it is the last": {
+			[]Set{newSet(1, newOld("a", replacing, func(m *Machine) { m.Leased = true }), newNew("n"))}, nil, "replace a",
+		},
 		"the template is undone": {[]Set{newSet(2, newNew("a", replacing), newNew("b"), newOld("n", failed))}, nil, "unmark a"},
 		"it is scaled down":      {[]Set{newSet(1, newOld("a"), newOld("b"), newOld("c"))}, nil, ""},
 		"it is scaled up":        {[]Set{newSet(5, newOld("a", replacing), newOld("b"), newNew("n"))}, nil, ""},

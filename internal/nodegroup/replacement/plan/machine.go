@@ -18,7 +18,7 @@ func NewSet(set *machinev1beta1.MachineSet) Set {
 }
 
 // NewMachine returns a Machine of the MachineSet with a template. node is its Node, nil for none, and selects reports whether the group selects that.
-// Whether the Node is synced, and the deletion of the Machine denied, is left to the caller.
+// Whether the Node is synced and leased, and the deletion of the Machine denied, is left to the caller.
 func NewMachine(
 	template *machineapi.Template, machine *machinev1beta1.Machine, node *corev1.Node, selects func(*corev1.Node) bool,
 ) Machine {

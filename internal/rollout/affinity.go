@@ -3,6 +3,7 @@ package rollout
 import (
 	"maps"
 	"slices"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -49,6 +50,10 @@ func LabelUses(changes []LabelChange, pods []*corev1.Pod, volumes []*corev1.Pers
 			byNode[pod.Spec.NodeName] = append(byNode[pod.Spec.NodeName], pod)
 		}
 	}
+	ofVolumes := make([]comparisons, len(volumes))
+	for i := range volumes {
+		ofVolumes[i] = comparisonsOf(volumeRequirements(volumes[i]))
+	}
 	var uses []LabelUse
 	for i := range changes {
 		c := &changes[i]
@@ -57,15 +62,13 @@ func LabelUses(changes []LabelChange, pods []*corev1.Pod, volumes []*corev1.Pers
 			continue
 		}
 		for _, pod := range byNode[c.Node] {
-			if keys := c.breaks(podRequirements(pod), changed); len(keys) > 0 {
+			if keys := c.breaks(comparisonsOf(podRequirements(pod)), changed); len(keys) > 0 {
 				uses = append(uses, LabelUse{Node: c.Node, Keys: keys, Pod: pod})
 			}
 		}
-		for _, volume := range volumes {
-			if affinity := volume.Spec.NodeAffinity; affinity != nil && affinity.Required != nil {
-				if keys := c.breaks([]requirement{affinity.Required.NodeSelectorTerms}, changed); len(keys) > 0 {
-					uses = append(uses, LabelUse{Node: c.Node, Keys: keys, Volume: volume})
-				}
+		for k := range volumes {
+			if keys := c.breaks(ofVolumes[k], changed); len(keys) > 0 {
+				uses = append(uses, LabelUse{Node: c.Node, Keys: keys, Volume: volumes[k]})
 			}
 		}
 	}
@@ -100,16 +103,41 @@ func podRequirements(pod *corev1.Pod) []requirement {
 	return all
 }
 
+// volumeRequirements returns what a PersistentVolume requires of the Nodes of its Pods.
+func volumeRequirements(volume *corev1.PersistentVolume) []requirement {
+	affinity := volume.Spec.NodeAffinity
+	if affinity == nil || affinity.Required == nil {
+		return nil
+	}
+	return []requirement{affinity.Required.NodeSelectorTerms}
+}
+
+// comparisons are requirements that are compared with many Nodes: each is parsed once, and only if that is needed.
+type comparisons []comparison
+
+type comparison struct {
+	requirement
+	parsed func() parsed
+}
+
+func comparisonsOf(all []requirement) comparisons {
+	out := make(comparisons, len(all))
+	for i, r := range all {
+		out[i] = comparison{r, sync.OnceValue(r.parse)}
+	}
+	return out
+}
+
 // breaks returns the keys of the labels that change and that requirements name which the Node meets before the change and not after it.
-func (c *LabelChange) breaks(requirements []requirement, changed []string) []string {
+func (c *LabelChange) breaks(requirements comparisons, changed []string) []string {
 	named := map[string]bool{}
-	for _, r := range requirements {
+	for i := range requirements {
 		// Most volumes and Pods name none of them, and need no look at the Node.
-		keys := r.keys(changed)
+		keys := requirements[i].keys(changed)
 		if len(keys) == 0 {
 			continue
 		}
-		if p := r.parse(); p.matches(c.Node, c.Before) && !p.matches(c.Node, c.After) {
+		if p := requirements[i].parsed(); p.matches(c.Node, c.Before) && !p.matches(c.Node, c.After) {
 			for _, key := range keys {
 				named[key] = true
 			}

@@ -63,21 +63,17 @@ func (u *Uses) AddPod(pod *corev1.Pod) {
 	if c == nil || !RequiresLabels(pod) {
 		return
 	}
-	for _, key := range c.breaks(podRequirements(pod), c.keys) {
+	for _, key := range c.breaks(comparisonsOf(podRequirements(pod)), c.keys) {
 		u.add(usedLabel{key, c.Released}, "Pod "+pod.Namespace+"/"+pod.Name)
 	}
 }
 
 // AddVolume adds a PersistentVolume if it requires Nodes to be as they were before changes.
 func (u *Uses) AddVolume(volume *corev1.PersistentVolume) {
-	affinity := volume.Spec.NodeAffinity
-	if affinity == nil || affinity.Required == nil {
-		return
-	}
-	labels := sets.Set[usedLabel]{}
+	all, labels := comparisonsOf(volumeRequirements(volume)), sets.Set[usedLabel]{}
 	for i := range u.changes {
 		c := &u.changes[i]
-		for _, key := range c.breaks([]requirement{affinity.Required.NodeSelectorTerms}, c.keys) {
+		for _, key := range c.breaks(all, c.keys) {
 			labels.Insert(usedLabel{key, c.Released})
 		}
 	}

@@ -66,3 +66,23 @@ func TestUses_ManyPods(t *testing.T) {
 		}
 	}
 }
+
+// TestUses_ManyNodes: what a PersistentVolume requires is parsed once, and not for each Node that changes. A cluster has thousands of both.
+func TestUses_ManyNodes(t *testing.T) {
+	values := make([]string, 1000)
+	for i := range values {
+		values[i] = fmt.Sprint(i)
+	}
+	volume := volumeWith("zonal", term("rack In "+strings.Join(values, " ")))
+	allocations := func(nodes int) float64 {
+		changes := make([]LabelChange, nodes)
+		for i := range changes {
+			changes[i] = LabelChange{Node: fmt.Sprint("n", i), Before: map[string]string{"rack": "x"}, After: map[string]string{"rack": "y"}}
+		}
+		uses := NewUses(changes)
+		return testing.AllocsPerRun(1, func() { uses.AddVolume(volume) })
+	}
+	if few, many := allocations(1), allocations(101); many-few > 100*5 {
+		t.Errorf("%.0f allocations for a Node, %.0f for 101", few, many)
+	}
+}

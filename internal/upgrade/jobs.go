@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/drover-io/drover/api/mutex/v1alpha1"
+	"github.com/drover-io/drover/internal/status"
 	"github.com/drover-io/drover/internal/upgrade/plan"
 )
 
@@ -101,7 +102,8 @@ func (rc *reconciliation) stopJobs(ctx context.Context, run *plan.Run) error {
 }
 
 // setTimeToLive gives the Jobs of a run that is done the time to live that their rules declare. Until then a Job shows that it has run. deleted
-// reports whether the run is being deleted, so that this does not matter any more.
+// reports whether the run is being deleted, so that this does not matter any more: then a Job that the API server does not let Drover change stays as
+// it is.
 func (rc *reconciliation) setTimeToLive(ctx context.Context, run *plan.Run, deleted bool) error {
 	for key, job := range run.Jobs {
 		ttl := declaredTimeToLive(run, job)
@@ -114,7 +116,12 @@ func (rc *reconciliation) setTimeToLive(ctx context.Context, run *plan.Run, dele
 		changed.SetGroupVersionKind(batchv1.SchemeGroupVersion.WithKind("Job"))
 		text := fmt.Appendf(nil, `{"metadata":{"uid":%q},"spec":{"ttlSecondsAfterFinished":%d}}`, job.UID, *ttl)
 		err := rc.Writer.Patch(ctx, changed, client.RawPatch(types.MergePatchType, text), fieldOwner)
-		if client.IgnoreNotFound(err) != nil {
+		switch {
+		case deleted && status.Classify(err) == status.Denied:
+			// The Jobs of a run that goes change nothing any more.
+			log.FromContext(ctx).Error(err, "a Job of a deleted run stays: the API server denies its time to live", "job", key)
+			continue
+		case client.IgnoreNotFound(err) != nil:
 			return fmt.Errorf("setting the time to live of Job %s: %w", key, err)
 		}
 		rc.expect(changed)

@@ -9,8 +9,10 @@ import (
 	configv1 "github.com/openshift/api/config/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/api/mutex/v1alpha1"
@@ -149,4 +151,66 @@ func TestCreateJob_RuleEdited(t *testing.T) {
 	}
 	f.Cache = f.client
 	f.reconcileToRest(v1alpha1.PhaseDone)
+}
+
+// validating is an API server that validates the time to live of Jobs.
+type validating struct{ client.Client }
+
+func (v validating) Create(ctx context.Context, object client.Object, options ...client.CreateOption) error {
+	if job, ok := object.(*batchv1.Job); ok && job.Spec.TTLSecondsAfterFinished != nil && *job.Spec.TTLSecondsAfterFinished < 0 {
+		return invalidTimeToLive(job.Name)
+	}
+	return v.Client.Create(ctx, object, options...)
+}
+
+func invalidTimeToLive(job string) error {
+	path := field.NewPath("spec", "ttlSecondsAfterFinished")
+	return apierrors.NewInvalid(batchv1.SchemeGroupVersion.WithKind("Job").GroupKind(), job, field.ErrorList{field.Invalid(path, -1, "must not be negative")})
+}
+
+// withTimeToLive sets the time to live of the Jobs that a rule declares.
+func withTimeToLive(seconds string) func(*v1alpha1.MutexRule) {
+	return func(rule *v1alpha1.MutexRule) {
+		rule.Spec.JobSpec.Raw = []byte(strings.Replace(string(rule.Spec.JobSpec.Raw), "{", `{"ttlSecondsAfterFinished":`+seconds+`,`, 1))
+	}
+}
+
+// TestRule_TimeToLive: what a Job gets only when the run is done is validated before the run begins.
+func TestRule_TimeToLive(t *testing.T) {
+	f := newFixture(t, newObjects()...)
+	f.Writer = validating{f.client}
+	for seconds, want := range map[string]string{"60": "", "-1": "spec.jobSpec: the API server rejects the Job"} {
+		rule := &v1alpha1.MutexRule{ObjectMeta: named("a")}
+		update(f, rule, func(rule *v1alpha1.MutexRule) {
+			rule.Spec.JobSpec.Raw = []byte(`{"template":{"spec":{"restartPolicy":"Never","containers":[{"name":"c","image":"i"}]}}}`)
+			withTimeToLive(seconds)(rule)
+		})
+		problem, err := (&ruleReconciler{f.Reconciler}).validate(t.Context(), rule)
+		if f.must(err); !strings.HasPrefix(problem, want) || (problem == "") != (want == "") {
+			t.Errorf("%s: %q", seconds, problem)
+		}
+	}
+	if len(f.listJobs()) > 0 {
+		t.Errorf("the Jobs %v were created", f.created)
+	}
+}
+
+// TestDelete_TimeToLiveIsDenied: a Job whose time to live the API server denies does not keep a run that is deleted.
+func TestDelete_TimeToLiveIsDenied(t *testing.T) {
+	f := newFixture(t, newObjects()...)
+	for _, name := range []string{"a", "b"} {
+		update(f, &v1alpha1.MutexRule{ObjectMeta: named(name)}, withTimeToLive("-1"))
+	}
+	f.reconcileUntil(func() bool { return f.nodeStatus("n2").Phase == v1alpha1.NodeRunningJobs })
+	f.simulate()
+	f.fail["patch Job"] = invalidTimeToLive("a-job")
+	f.must(f.client.Delete(t.Context(), f.run()))
+	for range 20 {
+		f.must(f.reconcile())
+		f.clock.SetTime(f.clock.Now().Add(2 * time.Second))
+	}
+	err := f.client.Get(t.Context(), types.NamespacedName{Namespace: "numo", Name: "run"}, &v1alpha1.MutexRunConfig{})
+	if !apierrors.IsNotFound(err) {
+		t.Errorf("the run is still there: %v, %s", err, f.run().Status.Message)
+	}
 }

@@ -75,7 +75,10 @@ func (r *ruleReconciler) validate(ctx context.Context, object *v1alpha1.MutexRul
 			continue
 		}
 		id := plan.JobID{Run: object.UID, Rule: client.ObjectKeyFromObject(object), Kind: kind, Version: "0.0.0"}
-		err := r.Writer.Create(ctx, plan.NewJob(object, spec, example, id), client.DryRunAll, client.FieldValidation(metav1.FieldValidationStrict))
+		job := plan.NewJob(object, spec, example, id)
+		// The Jobs of a run get it when the run is done, which must not fail then.
+		job.Spec.TTLSecondsAfterFinished = spec.TTLSecondsAfterFinished
+		err := r.Writer.Create(ctx, job, client.DryRunAll, client.FieldValidation(metav1.FieldValidationStrict))
 		switch {
 		case err == nil, apierrors.IsAlreadyExists(err):
 		case status.Classify(err) == status.Denied, apierrors.IsNotFound(err):

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/controller"
@@ -168,6 +169,11 @@ func (rc *reconciliation) acquire(ctx context.Context) (since time.Time, v verdi
 	case !permit.Allowed:
 		v.waits = true
 		v.requeue.In(permit.After)
+		if permit.Reason == disruptionplan.ReasonLease {
+			// The roll-out does not wait for another controller, which may work on the Node for days. What has begun on it is over.
+			v.held, rc.state.guardedSince = permit.Message, time.Time{}
+			rc.heldIn.Store(rc.Node.Name, sets.Set[string]{})
+		}
 		return since, v, nil
 	}
 	if since.IsZero() {

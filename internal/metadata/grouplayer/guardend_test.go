@@ -2,6 +2,7 @@ package grouplayer
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -23,6 +24,7 @@ import (
 	"github.com/drover-io/drover/internal/drain"
 	"github.com/drover-io/drover/internal/drain/engine"
 	"github.com/drover-io/drover/internal/members"
+	metadataplan "github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/nodelease"
 	"github.com/drover-io/drover/internal/rollout/gate"
 )
@@ -162,6 +164,29 @@ func TestGuard_LosesTheLease(t *testing.T) {
 	f.leaseOf(t, "another")
 	if v := f.bringForward(t); !v.waits || f.evicting(t) != 0 {
 		t.Errorf("verdict %+v, %v Pods are to be evicted", v, f.evicting(t))
+	}
+}
+
+// TestGuard_WaitsForTheLease: the group knows why a Node is not tainted on which another controller works, for days perhaps, and its roll-out goes on
+// with other Nodes. The guard begins when the lease is released.
+func TestGuard_WaitsForTheLease(t *testing.T) {
+	f := newGuardFixture(t, false)
+	f.Group.Status.OwnedKeys = metadataplan.OwnedKeys(f.Group.Declaration.Section())
+	f.Group.Confirmed = metadataplan.ParseOwnedKeys(f.Group.Status.OwnedKeys)
+	f.leaseOf(t, "another")
+	decision, requeue, err := f.decide(t.Context())
+	if err != nil || decision.Change.Changed() || requeue.Delay() == 0 {
+		t.Errorf("changes %v, again in %s: %v", decision.Change, requeue.Delay(), err)
+	}
+	if held := f.Gate.Trouble("n0").Held; !strings.Contains(held, `the lease of node n0 is held by "another"`) {
+		t.Errorf("the group knows %q", held)
+	}
+	another := &nodelease.Leases{Client: f.api, Holder: "another", Namespace: "leases", Clock: f.Guard.Leases.Clock}
+	if err := another.Release(t.Context(), "n0"); err != nil {
+		t.Fatal(err)
+	}
+	if decision, _, err = f.decide(t.Context()); err != nil || !decision.Change.Changed() || f.Gate.Trouble("n0").Held != "" {
+		t.Errorf("changes %v, held %q: %v", decision.Change, f.Gate.Trouble("n0").Held, err)
 	}
 }
 

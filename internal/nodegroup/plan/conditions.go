@@ -25,7 +25,7 @@ const (
 	// written.
 	ReasonRefusedKeys = "RefusedKeys"
 	// ReasonNoExecuteHeld (Ready): a taint with the effect NoExecute is held back on some Nodes; the message says which limit of spec.rollout.noExecute
-	// they exceed, which Pod did not leave in time, or what Drover needs to evict Pods first.
+	// they exceed, which Pod did not leave in time, which controller has the lease of the Node, or what Drover needs to evict Pods first.
 	//
 	// ReasonNoExecuteHeld (Blocked=True): a taint with the effect NoExecute is held back on some Nodes, as the condition Ready says; the roll-out goes
 	// on with the others.
@@ -35,8 +35,8 @@ const (
 	// ReasonContended (Ready): another writer keeps changing declared keys on some Nodes; Drover leaves these keys alone for a while, and the message
 	// names the Nodes.
 	ReasonContended = "Contended"
-	// ReasonDenied (Ready): some Nodes cannot be written: the API server denies it, other writers keep changing them meanwhile, or an object that decides
-	// about them cannot be decoded; the message names them.
+	// ReasonDenied (Ready): some Nodes cannot be written: the API server denies it, other writers keep changing them meanwhile, or their Machine cannot
+	// be decoded; the message names them.
 	ReasonDenied = "Denied"
 	// ReasonMachineDeclares (Ready): Machines or MachineSets declare keys of the group with other values, which their Nodes get.
 	ReasonMachineDeclares = "MachineSetDeclares"

@@ -33,7 +33,7 @@ func IsPossible(at, now time.Time) bool { return !at.After(now.Add(maxSkew)) }
 // maxYear is the last year that RFC 3339 has.
 const maxYear = 9999
 
-// IsEncodable reports whether the status of an object can hold a time. It is written in UTC, and 9999-12-31T23:00:00-02:00 is in the year 10000 there:
+// IsEncodable reports whether the status of an object can hold a time. It is written in UTC, where 9999-12-31T23:00:00-02:00 is in the year 10000:
 // the API server rejects an object with that.
 func IsEncodable(at time.Time) bool { return at.UTC().Year() <= maxYear }
 

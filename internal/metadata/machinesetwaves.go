@@ -150,8 +150,8 @@ func hashOf(text string) uint64 {
 }
 
 // nodesOf returns the Nodes of a MachineSet, and the taints that are held back on any of them. It leaves out Nodes that several Machines name, which
-// are not written. It also leaves out Nodes that have not got what is declared and do not get it, for example because they are paused or their Machine
-// cannot be decoded: otherwise a kubelet could make a wave empty.
+// are not written. It also leaves out Nodes that have not got what is declared and do not get it, for example because they are paused or because
+// their Machine cannot be decoded: otherwise a kubelet could make a wave empty.
 func (w *waves) nodesOf(ctx context.Context, set *machineSet) (nodes []rollout.Node, held ownership.Keys, err error) {
 	machines := w.machineSetToMachines(ctx, set.MachineSet)
 	nodes, held = make([]rollout.Node, 0, len(machines)), ownership.Keys{}

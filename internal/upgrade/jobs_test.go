@@ -164,8 +164,8 @@ func (v validating) Create(ctx context.Context, object client.Object, options ..
 }
 
 func invalidTimeToLive(job string) error {
-	path := field.NewPath("spec", "ttlSecondsAfterFinished")
-	return apierrors.NewInvalid(batchv1.SchemeGroupVersion.WithKind("Job").GroupKind(), job, field.ErrorList{field.Invalid(path, -1, "must not be negative")})
+	problem := field.Invalid(field.NewPath("spec", "ttlSecondsAfterFinished"), -1, "must not be negative")
+	return apierrors.NewInvalid(batchv1.SchemeGroupVersion.WithKind("Job").GroupKind(), job, field.ErrorList{problem})
 }
 
 // withTimeToLive sets the time to live of the Jobs that a rule declares.

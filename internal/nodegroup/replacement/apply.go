@@ -172,8 +172,8 @@ func (rc *reconciliation) annotate(ctx context.Context, m *machine, annotations 
 	return nil
 }
 
-// unmarkAll removes Drover's marks of all Machines that are not being deleted. A Machine whose marks the API server does not let Drover remove does not
-// keep the others from losing theirs.
+// unmarkAll removes Drover's marks of all Machines that are not being deleted. A Machine whose marks the API server does not let Drover remove keeps
+// no other Machine from losing its marks.
 func (rc *reconciliation) unmarkAll(ctx context.Context) (denied error) {
 	for _, set := range rc.sets {
 		for _, m := range set.machines {

@@ -189,7 +189,7 @@ func TestReconcile_Failures(t *testing.T) {
 	}
 }
 
-// TestReconcile_MarkDenied: a Machine that Drover may not mark, such as one whose annotations have no space, does not keep others from being replaced.
+// TestReconcile_MarkDenied: a Machine that Drover may not mark, such as one whose annotations have no space, keeps no other one from being replaced.
 func TestReconcile_MarkDenied(t *testing.T) {
 	tooLong := apierrors.NewInvalid(machinev1beta1.GroupVersion.WithKind("Machine").GroupKind(), "old-a", field.ErrorList{
 		field.TooLong(field.NewPath("metadata", "annotations"), "", 262144),
@@ -247,7 +247,8 @@ func TestReconcile_LeaseHeldByAnother(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.reconciles()
-	if report := f.report; report.Reason != "BudgetExhausted" || !strings.Contains(report.Message, `the lease of node old-a is held by "node-maintenance"`) {
+	const want = `the lease of node old-a is held by "node-maintenance"`
+	if report := f.report; report.Reason != "BudgetExhausted" || !strings.Contains(report.Message, want) {
 		t.Errorf("the last one waits: %+v", report)
 	}
 }

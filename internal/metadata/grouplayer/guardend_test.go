@@ -155,7 +155,17 @@ func (f *guardFixture) leaseOf(t *testing.T, holder string) {
 	}
 }
 
-// TestGuard_LosesTheLease: no Pod is evicted once another controller has the lease of the Node.
+// release has a holder release the lease of the Node.
+func (f *guardFixture) release(t *testing.T, holder string) {
+	t.Helper()
+	leases := &nodelease.Leases{Client: f.api, Holder: holder, Namespace: "leases", Clock: f.Guard.Leases.Clock}
+	if err := leases.Release(t.Context(), "n0"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestGuard_LosesTheLease: no Pod is evicted once another controller has the lease of the Node. When the guard has it again, the Pods have as much
+// time to leave as they had at first.
 func TestGuard_LosesTheLease(t *testing.T) {
 	f := newGuardFixture(t, true)
 	if v := f.bringForward(t); v.waits || f.evicting(t) != 1 {
@@ -164,6 +174,16 @@ func TestGuard_LosesTheLease(t *testing.T) {
 	f.leaseOf(t, "another")
 	if v := f.bringForward(t); !v.waits || f.evicting(t) != 0 {
 		t.Errorf("verdict %+v, %v Pods are to be evicted", v, f.evicting(t))
+	}
+	f.release(t, "another")
+	clock, ok := f.Clock.(*clocktesting.FakeClock)
+	if !ok {
+		t.Fatalf("the clock is a %T", f.Clock)
+	}
+	clock.Step(time.Hour)
+	f.now = clock.Now()
+	if v := f.bringForward(t); v.waits || f.evicting(t) != 1 {
+		t.Errorf("with the lease again: verdict %+v, %v Pods are to be evicted", v, f.evicting(t))
 	}
 }
 
@@ -181,10 +201,7 @@ func TestGuard_WaitsForTheLease(t *testing.T) {
 	if held := f.Gate.Trouble("n0").Held; !strings.Contains(held, `the lease of node n0 is held by "another"`) {
 		t.Errorf("the group knows %q", held)
 	}
-	another := &nodelease.Leases{Client: f.api, Holder: "another", Namespace: "leases", Clock: f.Guard.Leases.Clock}
-	if err := another.Release(t.Context(), "n0"); err != nil {
-		t.Fatal(err)
-	}
+	f.release(t, "another")
 	if decision, _, err = f.decide(t.Context()); err != nil || !decision.Change.Changed() || f.Gate.Trouble("n0").Held != "" {
 		t.Errorf("changes %v, held %q: %v", decision.Change, f.Gate.Trouble("n0").Held, err)
 	}

@@ -30,12 +30,15 @@ const maxSkew = time.Minute
 // clock that is wrong: kubelets write the times of their Node's conditions.
 func IsPossible(at, now time.Time) bool { return !at.After(now.Add(maxSkew)) }
 
-// maxYear is the last year that RFC 3339 has.
+// maxYear is the last year that RFC 3339 has. The first is 0.
 const maxYear = 9999
 
-// IsEncodable reports whether the status of an object can hold a time. It is written in UTC, where 9999-12-31T23:00:00-02:00 is in the year 10000:
-// the API server rejects an object with that.
-func IsEncodable(at time.Time) bool { return at.UTC().Year() <= maxYear }
+// IsEncodable reports whether the status of an object can hold a time. Times are written in UTC: 9999-12-31T23:00:00-02:00 is in the year 10000 there,
+// and 0000-01-01T00:00:00+02:00 before the year 0. The API server rejects an object with such a time.
+func IsEncodable(at time.Time) bool {
+	year := at.UTC().Year()
+	return year >= 0 && year <= maxYear
+}
 
 // Int32 returns n if an int32 can represent it, else the nearest number that an int32 can.
 func Int32[N ~int | ~int64](n N) int32 {

@@ -52,6 +52,7 @@ func TestDuration(t *testing.T) {
 func TestIsEncodable(t *testing.T) {
 	for text, want := range map[string]bool{
 		"2026-11-30T12:00:00Z": true, "9999-12-31T23:59:59Z": true, "9999-12-31T23:59:59-00:01": false, "9999-12-31T23:59:59+01:00": true,
+		"0000-01-01T00:00:00Z": true, "0000-01-01T00:00:00+00:01": false,
 	} {
 		at, err := time.Parse(time.RFC3339, text)
 		if got := IsEncodable(at); err != nil || got != want {

@@ -56,6 +56,9 @@ func TestGateNode(t *testing.T) {
 		"the same, and a selector still requires its label": {
 			nodeWith(map[string]string{LabelRun: "uid", a: "", b: "", stale: ""}, nil), []string{stale}, "",
 		},
+		"released before the year 0, which no status can say": {
+			nodeWith(ours, map[string]string{AnnotationReleased: `{"version":"4.17.3","at":"0000-01-01T00:00:00+00:01"}`}), nil, "+a.numo +b.numo -released",
+		},
 		"released in the year 10000, which no status can say": {
 			nodeWith(ours, map[string]string{AnnotationReleased: `{"version":"4.17.3","at":"9999-12-31T23:59:59-23:59"}`}), nil, "+a.numo +b.numo -released",
 		},

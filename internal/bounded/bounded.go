@@ -33,8 +33,8 @@ func IsPossible(at, now time.Time) bool { return !at.After(now.Add(maxSkew)) }
 // maxYear is the last year that RFC 3339 has. The first is 0.
 const maxYear = 9999
 
-// IsEncodable reports whether the status of an object can hold a time. Times are written in UTC: 9999-12-31T23:00:00-02:00 is in the year 10000 there,
-// and 0000-01-01T00:00:00+02:00 before the year 0. The API server rejects an object with such a time.
+// IsEncodable reports whether the status of an object can hold a time. Times are written in UTC, where 9999-12-31T23:00:00-02:00 is in the year
+// 10000, and 0000-01-01T00:00:00+02:00 is before the year 0. The API server rejects an object with such a time.
 func IsEncodable(at time.Time) bool {
 	year := at.UTC().Year()
 	return year >= 0 && year <= maxYear

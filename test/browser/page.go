@@ -196,19 +196,42 @@ func quote(text string) string {
 	return string(content)
 }
 
-// Click clicks the middle of the first element of a selector, as a mouse does, as soon as it is there. Elements may be replaced while the page
-// changes, so the place is asked for at once.
+// Click clicks the middle of the first element of a selector, as a mouse does, as soon as it is there and can be clicked. The page may move or replace
+// the element meanwhile: Click tries again until the element gets the click.
 func (p *Page) Click(selector string) {
 	p.Helper()
-	p.Until(fmt.Sprintf("document.querySelector(%s)", quote(selector)))
-	var at struct{ X, Y float64 }
-	p.Eval(fmt.Sprintf(`(() => {
+	find := fmt.Sprintf(`(() => {
 		const element = document.querySelector(%s);
+		if (!element || element.disabled) {
+			return null;
+		}
+		window.isClicked = false;
+		element.addEventListener("click", () => { window.isClicked = true; }, { capture: true, once: true });
 		element.scrollIntoView({ block: "nearest" });
 		const box = element.getBoundingClientRect();
 		return { X: box.x + box.width / 2, Y: box.y + box.height / 2 };
-	})()`, quote(selector)), &at)
-	p.ClickAt(at.X, at.Y)
+	})()`, quote(selector))
+	err := eventually.Until(p.Context(), patience, 20*time.Millisecond, func() error {
+		var at *struct{ X, Y float64 }
+		if err := p.eval(find, &at); err != nil {
+			return err
+		}
+		if at == nil {
+			return fmt.Errorf("the element is not there, or is disabled; the page shows: %s", p.Text())
+		}
+		p.ClickAt(at.X, at.Y)
+		isClicked := false
+		if err := p.eval("window.isClicked", &isClicked); err != nil {
+			return err
+		}
+		if !isClicked {
+			return errors.New("the element has not got the click: it moves, or something covers it")
+		}
+		return nil
+	})
+	if err != nil {
+		p.Fatalf("clicking %s: %v", selector, err)
+	}
 }
 
 // ClickAt clicks a place of the window.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,6 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/drover-io/drover/internal/undecodable"
 )
 
 // Scheme returns a scheme with the types that some functions add.
@@ -206,4 +209,14 @@ func Metric(t *testing.T, metrics prometheus.Gatherer, name string, labels ...st
 		}
 	}
 	return -1
+}
+
+// UndecodableMark returns the value of undecodable.Annotation on a Machine that a cache could not decode as a whole.
+func UndecodableMark(t testing.TB) string {
+	t.Helper()
+	machine := &machinev1beta1.Machine{}
+	if err := undecodable.Decode([]byte(`{"metadata":{"name":"m"},"status":{"lastUpdated":"2020-01-01t00:00:00z"}}`), machine); err != nil {
+		t.Fatal(err)
+	}
+	return machine.Annotations[undecodable.Annotation]
 }

@@ -111,7 +111,7 @@ func TestReconcile_LayerOfAnUndecodableMachine(t *testing.T) {
 	s, _ := newLayered(t, newGroup("tier", "batch"), "")
 	machine := machineOf(setOf("a", blue), "m1", "n1")
 	apitest.Edit(t, s.client, machine, func(machine *machinev1beta1.Machine) {
-		machine.Annotations = map[string]string{undecodable.Annotation: undecodableMark(t)}
+		machine.Annotations = map[string]string{undecodable.Annotation: apitest.UndecodableMark(t)}
 	})
 	if _, sent, err := s.reconcile(t, "m1"); !undecodable.Is(err) || sent != "" {
 		t.Errorf("%q, %v", sent, err)

@@ -301,21 +301,11 @@ func TestRolloutStore_AnotherProcess(t *testing.T) {
 	f.step(t, time.Hour, "n1")
 }
 
-// undecodableMark returns the annotation of a Machine that the cache could not decode as a whole.
-func undecodableMark(t *testing.T) string {
-	t.Helper()
-	machine := &machinev1beta1.Machine{}
-	if err := undecodable.Decode([]byte(`{"metadata":{"name":"m"},"status":{"lastUpdated":"2020-01-01t00:00:00z"}}`), machine); err != nil {
-		t.Fatal(err)
-	}
-	return machine.Annotations[undecodable.Annotation]
-}
-
 // TestWaves_UndecodableMachine: a Machine that cannot be decoded, and is left alone, does not keep the others from getting what is declared.
 func TestWaves_UndecodableMachine(t *testing.T) {
 	f := newWavesFixture(t, oneAtATime())
 	apitest.Edit(t, f.client, machineOf(f.set, "m0", "n0"), func(machine *machinev1beta1.Machine) {
-		machine.Annotations = map[string]string{undecodable.Annotation: undecodableMark(t)}
+		machine.Annotations = map[string]string{undecodable.Annotation: apitest.UndecodableMark(t)}
 	})
 	f.must(t, "m1", "")
 	if _, err := f.waves.Reconcile(t.Context(), reconcile.Request{NamespacedName: named("a")}); err != nil {

@@ -25,6 +25,10 @@ type observation struct {
 	sets []machineSet
 	// machines are the Machines of all MachineSets, by UID.
 	machines map[types.UID]*machine
+	// leftOut are the names of MachineSets that are not among the sets, because they or Machines of them cannot be decoded. undecodable is one of the
+	// errors.
+	leftOut     []string
+	undecodable error
 	// pending reports that the cache does not show one of Drover's own writes.
 	pending bool
 }
@@ -55,7 +59,12 @@ func (r *Replacer) observe(ctx context.Context, group *Group) (*observation, err
 		if members.OfSet(group.All, &sets.Items[i]) != group.Group || sets.Items[i].DeletionTimestamp != nil {
 			continue
 		}
-		if err := r.addSet(ctx, observed, &sets.Items[i]); err != nil {
+		err := r.addSet(ctx, observed, &sets.Items[i])
+		switch {
+		case undecodable.Is(err):
+			// Only a user can correct that: the Machines of other MachineSets do not wait for it.
+			observed.leftOut, observed.undecodable = append(observed.leftOut, sets.Items[i].Name), err
+		case err != nil:
 			return nil, err
 		}
 	}

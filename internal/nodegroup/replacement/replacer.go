@@ -1,6 +1,7 @@
 package replacement
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -112,8 +113,9 @@ func (r *Replacer) Reconcile(ctx context.Context, group Group) (plan.Report, con
 	rc := &reconciliation{Replacer: r, observation: observed, Group: group}
 	decision := plan.Decide(rc.input(ctx))
 	requeue, err := rc.apply(ctx, &decision)
+	decision.Report.LeaveOut(group.NodeGroup, observed.leftOut)
 	group.State.report = &decision.Report
-	out := controller.Failed(err)
+	out := controller.Failed(cmp.Or(err, observed.undecodable))
 	out.Requeue = requeue
 	return decision.Report, out
 }

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/apitest"
@@ -25,6 +26,7 @@ import (
 	"github.com/drover-io/drover/internal/machineapi"
 	"github.com/drover-io/drover/internal/nodegroup/replacement/plan"
 	"github.com/drover-io/drover/internal/nodelease"
+	"github.com/drover-io/drover/internal/undecodable"
 )
 
 // half is a MachineSet of two outdated Machines. One of them is being replaced, and the new Machine exists.
@@ -222,6 +224,42 @@ func TestReconcile_MarkDenied(t *testing.T) {
 	if got := strings.Join(f.requests.Writes, ", "); out.Err == nil || got != "patch Machine/old-a, patch Machine/old-b" {
 		t.Errorf("the writes are %s: %v", got, out.Err)
 	}
+}
+
+// TestReconcile_UndecodableMachine: a Machine that cannot be decoded has its MachineSet left alone, and does not keep the Machines of other MachineSets
+// from being replaced. The report says so, also when no other Machine is outdated.
+func TestReconcile_UndecodableMachine(t *testing.T) {
+	other := newSet(1)
+	other.Name, other.UID = "b", "uid-of-b"
+	other.Spec.Selector.MatchLabels = map[string]string{"set": "b"}
+	unreadable := func(machine *machinev1beta1.Machine, _ *corev1.Node) {
+		machine.Annotations[undecodable.Annotation] = apitest.UndecodableMark(t)
+		machine.Labels["set"] = "b"
+		machine.OwnerReferences[0].Name, machine.OwnerReferences[0].UID = other.Name, other.UID
+	}
+	objects := all([]client.Object{newGroup(), newSet(1), other}, newPair("unreadable", outdated, unreadable))
+	f := newFixture(t, all(objects, newPair("old-a", outdated))...)
+	const leftOut = "not known of MachineSets with objects that cannot be decoded: b"
+	if f.fails("patch Machine/old-a"); f.report.Progress != "1 Machines are outdated; to be created: 1; "+leftOut {
+		t.Errorf("the group says %q", f.report.Progress)
+	}
+
+	f = newFixture(t, all(objects, newPair("new"))...)
+	if f.fails(); f.report.Progress != leftOut || !f.report.Replacing {
+		t.Errorf("the group says %+v", f.report)
+	}
+}
+
+// fails reconciles, and checks the writes and that the request has failed for an object that cannot be decoded.
+func (f *fixture) fails(want ...string) {
+	f.Helper()
+	f.writes(func() (reconcile.Result, error) {
+		result, err := f.reconcile()
+		if !undecodable.Is(err) {
+			f.Errorf("the request fails with %v", err)
+		}
+		return result, nil
+	}, want...)
 }
 
 // TestReconcile_LeaseHeldByAnother: a Machine whose Node another controller works on, for days perhaps, does not keep others from being replaced. It

@@ -55,6 +55,16 @@ func Unknown(group *v1alpha1.NodeGroup, err error) Report {
 	return report
 }
 
+// LeaveOut has the Report say that MachineSets are left alone, because they or Machines of them cannot be decoded.
+func (r *Report) LeaveOut(group *v1alpha1.NodeGroup, sets []string) {
+	if len(sets) == 0 || !Replaces(group) || group.Spec.Suspend {
+		return
+	}
+	r.Replacing = true
+	text := "not known of MachineSets with objects that cannot be decoded: " + status.FirstNames(sets)
+	r.Progress = strings.TrimPrefix(r.Progress+"; "+text, "; ")
+}
+
 // unavailable is the message for ReasonSurgeUnavailable.
 const unavailable = "Drover replaces only Machines that it creates, and the capability machines is off, or has not started yet"
 

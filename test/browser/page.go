@@ -196,8 +196,8 @@ func quote(text string) string {
 	return string(content)
 }
 
-// Click clicks the middle of the first element of a selector, as a mouse does, as soon as it is there and can be clicked. The page may move or replace
-// the element meanwhile: Click tries again until the element gets the click.
+// Click clicks the middle of the first element of a selector, as a mouse does, as soon as the element is there and can be clicked. The page may move
+// or replace the element meanwhile: Click tries again until the element gets the click.
 func (p *Page) Click(selector string) {
 	p.Helper()
 	find := fmt.Sprintf(`(() => {

@@ -226,8 +226,8 @@ func TestReconcile_MarkDenied(t *testing.T) {
 	}
 }
 
-// TestReconcile_UndecodableMachine: a Machine that cannot be decoded has its MachineSet left alone, and does not keep the Machines of other MachineSets
-// from being replaced. The report says so, also when no other Machine is outdated.
+// TestReconcile_UndecodableMachine: a Machine that cannot be decoded has its MachineSet left alone. The Machines of other MachineSets are replaced.
+// The report says so, also when no other Machine is outdated.
 func TestReconcile_UndecodableMachine(t *testing.T) {
 	other := newSet(1)
 	other.Name, other.UID = "b", "uid-of-b"

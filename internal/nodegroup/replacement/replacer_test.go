@@ -239,7 +239,7 @@ func TestReconcile_UndecodableMachine(t *testing.T) {
 	}
 	objects := all([]client.Object{newGroup(), newSet(1), other}, newPair("unreadable", outdated, unreadable))
 	f := newFixture(t, all(objects, newPair("old-a", outdated))...)
-	const leftOut = "not known of MachineSets with objects that cannot be decoded: b"
+	const leftOut = "MachineSets left out, because they or Machines of them cannot be decoded: b"
 	if f.fails("patch Machine/old-a"); f.report.Progress != "1 Machines are outdated; to be created: 1; "+leftOut {
 		t.Errorf("the group says %q", f.report.Progress)
 	}

@@ -61,7 +61,7 @@ type Tracker struct {
 	declarations map[types.NamespacedName]*plan.Declaration
 	counted      map[Ref]counted
 	sums         map[types.NamespacedName]*view.Summary
-	// waits and activities has each object's.
+	// waits and activities have each object's.
 	waits      map[Ref][]Wait
 	activities map[Ref][]Activity
 	rows       map[Ref]CalendarRow

@@ -61,7 +61,7 @@ func (r *Report) LeaveOut(group *v1alpha1.NodeGroup, sets []string) {
 		return
 	}
 	r.Replacing = true
-	text := "not known of MachineSets with objects that cannot be decoded: " + status.FirstNames(sets)
+	text := "MachineSets left out, because they or Machines of them cannot be decoded: " + status.FirstNames(sets)
 	r.Progress = strings.TrimPrefix(r.Progress+"; "+text, "; ")
 }
 
